@@ -16,6 +16,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from diver.core.seeds import is_held_out
 from diver.recipe.data import LEVELS, MAZES
-from diver.tasks.verify import countdown, maze
+from diver.tasks.verify import countdown, maze, maze_cells
 
 Example = Callable[[random.Random], tuple[str, str]]
 
@@ -76,6 +77,25 @@ def walk(levels: Sequence[str], rng: random.Random) -> tuple[str, str]:
 CELLS = [maze.name_of((x, y)) for x in range(9) for y in range(9)]
 MAZE_WORDS = ["Go", "from", "to", "Walls", ":", ".", r"\boxed{", "}", *CELLS]
 MAZE_WORD = r"\\boxed\{|[a-z]\d|[A-Za-z]+|[^\s]"
+
+
+def cell_by_cell(levels: Sequence[str], rng: random.Random) -> tuple[str, str]:
+    """A maze of one of the levels, and a random walk as its trajectory: a direction, the end of the turn, what is seen
+    then, and so on."""
+    while True:
+        level = MAZES[rng.choice(levels)]
+        start, goal, cells = maze.draw(level, rng)
+        way = maze.wander(start, goal, cells, rng)
+        held_out = is_held_out(maze.problem(start, goal, cells, level.size, "")[0])
+        if len(way) <= maze_cells.MazeCells.max_turns and not held_out:
+            break
+    moves = [maze_cells.DIRECTIONS[maze.neighbours(a).index(b)] for a, b in pairwise(way)]
+    seen = [maze_cells.view(cell, cells) for cell in way[1:-1]]
+    turns = [f"{move} <eos> {view}" for move, view in zip(moves, seen, strict=False)]
+    return maze_cells.question(start, goal, cells), " ".join([*turns, moves[-1]])
+
+
+MAZE_CELLS_WORDS = ["Goal", "At", "There", "is", "no", "way", ":", ".", *maze_cells.DIRECTIONS, *CELLS]
 SIZES = {"min_num_vertices": 8, "max_num_vertices": 12, "edge_probability": 0.4, "num_colors": 3}
 
 
@@ -126,6 +146,9 @@ COURSES = {
     "countdown": Course(COUNTDOWN_WORDS, COUNTDOWN_WORD, partial(derivation, ["three", "four"]), 2000, 128),
     "countdown-hard": Course(COUNTDOWN_WORDS, COUNTDOWN_WORD, partial(derivation, HARD), 1500, 64),
     "maze": Course(MAZE_WORDS, MAZE_WORD, partial(walk, ["seven", "nine", "nine-dense"]), 1000, 64, until=275),
+    "maze-cells": Course(
+        MAZE_CELLS_WORDS, MAZE_WORD, partial(cell_by_cell, ["five", "seven"]), 1000, 32, until=200, positions=256
+    ),
     "graph-coloring": Course(GRAPH_WORDS, GRAPH_WORD, coloring, 1000, 64, 325, 192, GRAPH_PHRASES),
 }
 

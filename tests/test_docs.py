@@ -34,7 +34,7 @@ RUN_BY = {  # (page, language): the number of its snippets, and the file of the 
     ("docs/measure.md", "toml"): (1, "tests/test_docs.py"),
     ("docs/testbeds.md", "toml"): (1, "tests/test_docs.py"),
     ("docs/trajectories.md", "python"): (3, "tests/test_trajectories_docs.py"),
-    ("docs/extending.md", "python"): (6, "tests/test_extending.py"),
+    ("docs/extending.md", "python"): (7, "tests/test_extending.py"),
     ("docs/extending.md", "toml"): (1, "tests/test_extending.py"),
     ("docs/methods.md", "python"): (1, "tests/test_method_docs.py"),
     ("docs/engines/ms-swift.md", "python"): (1, "tests/integrations/engines/test_swift.py"),

@@ -50,6 +50,18 @@ def check_verifier(folder, rows):
     assert "correct" in {r["grade"] for r in rollouts}
 
 
+def check_environment(folder, rows):
+    """Every trajectory ends with the first correct answer, or after three; a later one earns less."""
+    rollouts = rollouts_of(folder)
+    assert len(rollouts) == 32 and 1 < max(len(row["turns"]) // 2 for row in rollouts) <= 3
+    for row in rollouts:
+        rewards = [turn["reward"] for turn in row["turns"][1::2]]
+        assert not any(rewards[:-1]) and row["reward"]["outcome"] == sum(rewards)
+        if row["grade"] == "correct":
+            assert rewards[-1] == [1.0, 0.8, 0.6][len(rewards) - 1] == pytest.approx(row["reward"]["outcome"])
+    assert {"correct", "truncated"} == {row["grade"] for row in rollouts}
+
+
 def check_benchmark(folder, rows):
     results = json.loads((folder / "results.json").read_text())["benchmarks"]["game-of-24"]
     assert results["problems"] > 30 and results["estimates"]["pass@4"]["mean"] > 0.5

@@ -119,7 +119,9 @@ def _turn(i: int, message: Mapping[str, Any]) -> Turn:
         return Turn(role, content, **about)
     called = _called(message)
     given = message.get("actions")
-    actions = called or marked_actions(content) if given is None else tuple(_action(i, one) for one in given)
+    actions = (
+        called or marked_actions(content) if given is None else tuple(as_action(one, f"message {i}") for one in given)
+    )
     thought = next((str(message[name]) for name in THOUGHTS if message.get(name)), "")
     parts = (thought and f"<think>\n{thought}\n</think>", content, *map(str, called))
     return Turn(role, "\n".join(filter(None, parts)), actions, **about)
@@ -134,12 +136,13 @@ def _content(i: int, content: Any) -> str:
     return "".join(str(part.get("text") or "") if isinstance(part, Mapping) else str(part) for part in content)
 
 
-def _action(i: int, given: Any) -> Action:
+def as_action(given: Any, where: str) -> Action:
+    """An action from its name or from a pair of name and arguments; else a ValueError, which begins with `where`."""
     if isinstance(given, str):
         return Action(given)
     if isinstance(given, Sequence) and len(given) == 2 and isinstance(given[0], str):
         return Action(given[0], normalised(given[1]))
-    raise ValueError(f"message {i}: an action is a name, or a pair of name and arguments, not {given!r:.60}")
+    raise ValueError(f"{where}: an action is a name, or a pair of name and arguments, not {given!r:.60}")
 
 
 def _called(message: Mapping[str, Any]) -> tuple[Action, ...]:

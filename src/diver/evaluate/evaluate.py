@@ -27,12 +27,14 @@ from diver.core.statistics import (
     pass_at_k,
 )
 from diver.core.tables import counted
-from diver.core.types import DiverError, Grade, Problem
+from diver.core.turns import turn_row, turns_from_rows
+from diver.core.types import DiverError, Grade, Problem, Rollout
 from diver.evaluate.results import Log, MemoryLog
 from diver.recipe.verification import Verification
 from diver.sample.base import Generator, Key, Prompt, PromptTooLong, SamplingParams, requests
+from diver.sample.trajectories import playing
 from diver.tasks.templates import TEMPLATES, chat_messages, render
-from diver.tasks.verify import DEFAULT, Grader, get_grader, in_thought, verdicts
+from diver.tasks.verify import DEFAULT, EnvironmentGrader, Grader, get_grader, in_thought, verdicts
 
 AUTO = "auto"  # use the verifier that each problem names
 SCORED = frozenset({Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER, Grade.TRUNCATED})
@@ -95,6 +97,9 @@ def evaluate(
     problems = {problem.id: problem for problem in task.problems}
     keys = {name: task.keys.get(name, "") for name in problems}
     graders = {problem.id: grader_for(problem, task.grader) for problem in task.problems}
+    for problem in task.problems:  # what an environment says is a part of the sampling
+        if isinstance(by := get_grader(problem.verifier), EnvironmentGrader):
+            keys[problem.id] = digest(keys[problem.id], str(by))
     graded_keys = {  # all that a grade depends on: the sampling, the reference answer, the grader and its version
         p.id: digest(keys[p.id], p.answer, {k: str(v) for k, v in p.meta.items()}, str(graders[p.id]))
         for p in task.problems
@@ -166,10 +171,12 @@ def _sample(
     known when a batch begins: by the responses before it, at least a sixteenth of all, and the time that they took.
 
     A row has `thinking` where the prompt ended inside a thought, which is not known where a server applies the chat
-    template. `logprob` is the sum over the tokens, where the generator knows it.
+    template. It has `error` where the generator or an environment failed, and `turns` and `grade` where an environment
+    has answered and judged. `logprob` is the sum over the tokens, where the generator knows it.
     """
     if note := getattr(generator, "note", ""):
         log(note)
+    generator = playing(generator, task.problems, task.template)
     prompts = {problem.id: render_prompt(problem, task.template, generator) for problem in task.problems}
     thinking = {name for name, prompt in prompts.items() if isinstance(prompt, str) and in_thought(prompt)}
     samples = range(task.samples)
@@ -195,7 +202,8 @@ def _sample(
                     "tokens": rollout.length,
                     "truncated": rollout.truncated,
                     **({"thinking": True} if name in thinking else {}),
-                    **({"error": True} if rollout.grade is Grade.ERROR else {}),  # there is no response
+                    **({"error": True} if rollout.grade in (Grade.ERROR, Grade.TIMEOUT) else {}),
+                    **({"turns": [*map(turn_row, rollout.turns)], "grade": rollout.grade} if rollout.turns else {}),
                     "logprob": None if rollout.logprobs is None else float(rollout.logprobs.sum(dtype=float)),
                     **({"count": generation.count} if generation.count > 1 else {}),
                 }
@@ -231,16 +239,29 @@ def grade_rows(
     grader: str,
     verification: Verification = DEFAULT,
 ) -> Iterator[dict[str, Any]]:
-    """A row of grades for each row of generations; `keys`, by problem: all that a grade depends on."""
+    """A row of grades for each row of generations; `keys`, by problem: all that a grade depends on.
+
+    A trajectory has the grade of its environment, and its solution is the sequence of its actions.
+    """
     responses = iter(responses)
     while rows := list(islice(responses, CHUNK)):
-        pairs = [(row["response"], problems[row["problem"]]) for row in rows]
-        truncated, thinking = ([bool(row.get(name)) for row in rows] for name in ("truncated", "thinking"))
+        graders = [grader_for(problems[row["problem"]], grader) for row in rows]
+        texts = [r for r, by in zip(rows, graders, strict=True) if not isinstance(by, EnvironmentGrader)]
+        pairs = [(row["response"], problems[row["problem"]]) for row in texts]
+        truncated, thinking = ([bool(row.get(name)) for row in texts] for name in ("truncated", "thinking"))
         named = None if grader == AUTO else grader
-        found = verdicts(pairs, verification, grader=named, truncated=truncated, thinking=thinking)
-        for row, (response, problem), verdict in zip(rows, pairs, found, strict=True):
-            by, grade = grader_for(problem, grader), Grade.ERROR if row.get("error") else verdict.grade
-            solved = response[: verdict.answer_end]  # formulas after the answer are no part of the solution
+        found = iter(verdicts(pairs, verification, grader=named, truncated=truncated, thinking=thinking))
+        for row, by in zip(rows, graders, strict=True):
+            problem, response, solution = problems[row["problem"]], row["response"], None
+            if isinstance(by, EnvironmentGrader):
+                grade = Grade(row["grade"])
+                if grade is Grade.CORRECT:
+                    solution = by.key(Rollout.of_turns(turns_from_rows(row["turns"])), problem)
+            else:
+                verdict = next(found)
+                grade = Grade.ERROR if row.get("error") else verdict.grade
+                if grade is Grade.CORRECT:  # formulas after the answer are no part of the solution
+                    solution = by.solution(response[: verdict.answer_end], problem)
             yield {
                 "key": keys[problem.id],
                 "problem": problem.id,
@@ -248,7 +269,7 @@ def grade_rows(
                 "grader": str(by),
                 "grade": grade,
                 "answer": answer(problem, response, grader) if grade in SCORED else None,
-                "solution": digest(by.solution(solved, problem)) if grade is Grade.CORRECT else None,
+                "solution": None if solution is None else digest(solution),
                 **({"count": row["count"]} if "count" in row else {}),
             }
 

@@ -26,9 +26,9 @@ class Source:
     """Names of the columns that have "prompt", "answer", "id" and "source",
     where they differ from the known layouts."""
     verifier: str = "auto"
-    """Grader of the answers, or "my_module:my_function". Graders are math, gsm8k, choice, math-verify, countdown,
-    maze, reasoning-gym and graph-coloring. With auto, GSM8K has gsm8k, and all else math. An answer that is a letter
-    has choice where the prompt has lettered options."""
+    """Grader of the answers, "my_module:my_function", or an environment, "my_module:MyEnvironment". Graders are math,
+    gsm8k, choice, math-verify, countdown, maze, reasoning-gym and graph-coloring. With auto, GSM8K has gsm8k, and all
+    else math. An answer that is a letter has choice where the prompt has lettered options."""
     limit: PositiveInt | None = None
     """Maximum number of problems, taken from the beginning and counted without duplicates."""
     skip_invalid_rows: bool = False

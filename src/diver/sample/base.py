@@ -58,6 +58,15 @@ class Generation:
         return self.problem_id, self.sample
 
 
+class Job(NamedTuple):
+    """A response to sample: the index of its prompt, its random stream, its limit in tokens, and its problem's id."""
+
+    prompt: int
+    seed: int
+    limit: int
+    problem: str = ""
+
+
 class SamplingParams(NamedTuple):
     """A response has at most `max_tokens`; it ends with the model's end token, or one of `stop_token_ids`.
     Temperature 0 takes the most likely token."""

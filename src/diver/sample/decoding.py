@@ -11,6 +11,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from diver.core.types import DiverError
+from diver.sample.base import Job
 from diver.sample.policy import hidden_states, logits_of
 
 ALIGNMENT = 16  # columns: what a GPU's attention kernels read is a multiple of it where the capacity allows
@@ -142,14 +143,6 @@ REFILL_FRACTION = 1 / 16
 # Shrink the batch once this fraction of rows is free and no response is left to begin: the last rows move.
 COMPACT_FRACTION = 1 / 16
 MAX_PREFILL_TOKENS = 1 << 15  # in one pass, so that prompts need no more memory than the decoding
-
-
-class Job(NamedTuple):
-    """A response to sample: the index of its prompt, its random stream, and its limit in tokens."""
-
-    prompt: int
-    seed: int
-    limit: int
 
 
 class Prefill(NamedTuple):

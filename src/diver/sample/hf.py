@@ -11,7 +11,7 @@ ours.
 """
 
 import sys
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -21,8 +21,8 @@ from torch import Tensor
 
 from diver.core.seeds import stream_seed, uniform
 from diver.core.types import DiverError, Group, Problem, Rollout
-from diver.sample.base import Generation, Key, Request, SamplingParams, prompts_that_fit
-from diver.sample.decoding import Decoding, Job, check_layers
+from diver.sample.base import Generation, Job, Key, Request, SamplingParams, prompts_that_fit
+from diver.sample.decoding import Decoding, check_layers
 from diver.sample.policy import Policy, entropy, positions
 
 BLOCK = 64  # samples of a problem of an evaluation that come before the next samples of any problem
@@ -83,10 +83,14 @@ class HFGenerator:
             self._free = torch.cuda.mem_get_info(device)[0] + unused - reserve
 
     def generate(
-        self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = ()
+        self,
+        requests: Sequence[Request],
+        params: SamplingParams,
+        have: Container[Key] = (),
+        respond: Callable[..., list[Rollout]] | None = None,
     ) -> Iterator[Generation]:
         """The first samples of all problems come first, so that more samples later are further segments, and among them
-        prompts of similar length come together."""
+        prompts of similar length come together. `respond` stands for the method of that name."""
         tokens = prompts_that_fit({r.problem_id: r.prompt for r in requests}, self)
         room = self.context or sys.maxsize
         limits = {name: min(params.max_tokens, room - len(ids)) for name, ids in tokens.items()}
@@ -101,8 +105,8 @@ class HFGenerator:
                 continue
             names = list(dict.fromkeys(request.problem_id for request in segment))
             index = {name: i for i, name in enumerate(names)}
-            jobs = [Job(index[r.problem_id], r.seed, limits[r.problem_id]) for r in segment]
-            rollouts = self.respond([tokens[name] for name in names], jobs, params.temperature, rows, ends)
+            jobs = [Job(index[r.problem_id], r.seed, limits[r.problem_id], r.problem_id) for r in segment]
+            rollouts = (respond or self.respond)([tokens[name] for name in names], jobs, params.temperature, rows, ends)
             for request, rollout in zip(segment, rollouts, strict=True):
                 if request.key not in have:
                     yield Generation(*request.key, rollout.replace(index=request.sample))
@@ -168,7 +172,7 @@ class HFGenerator:
 
 
 def sample_groups(
-    generator: HFGenerator,
+    generator: Any,
     problems: Sequence[Problem],
     prompts: Sequence[str],
     size: int,
@@ -188,7 +192,7 @@ def sample_groups(
     tokens = prompts_that_fit(given, generator) if tokens is None else tokens
     place, room = {name: i for i, name in enumerate(given)}, generator.context or sys.maxsize
     jobs = [
-        Job(place[problem.id], stream_seed(seed, i, j), min(max_tokens, room - len(tokens[problem.id])))
+        Job(place[problem.id], stream_seed(seed, i, j), min(max_tokens, room - len(tokens[problem.id])), problem.id)
         for i, problem in enumerate(problems)
         for j in range(size)
     ]

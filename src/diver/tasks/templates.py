@@ -4,7 +4,7 @@ and its tokens."""
 import functools
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -63,7 +63,7 @@ def render(problem: Problem, template: str = "plain", tokenizer: Any = None) -> 
     """
     if template not in TEMPLATES:
         raise DiverError(f"unknown prompt template {template!r}; choose one of {', '.join(TEMPLATES)}")
-    layout = TEMPLATES[template]
+    layout, problem = TEMPLATES[template], get_grader(problem.verifier).posed(problem)
     if not isinstance(problem.prompt, str):
         return _through_chat(tokenizer, chat_messages(problem, layout), "", f"problem {problem.id!r}")
     if layout.chat:
@@ -98,6 +98,23 @@ def _through_chat(tokenizer: Any, messages: list[dict[str, str]], prefix: str, w
     except Exception as error:  # templates are programs of their authors: some refuse a system message
         raise DiverError(f"{who}: the tokenizer's chat template refuses these messages: {error}") from error
     return prompt if prefix and prompt.rstrip().endswith(prefix) else prompt + prefix
+
+
+def between_turns(template: str, tokenizer: Any, ends: Iterable[int]) -> tuple[str, str]:
+    """What stands before and behind an observation, from the end of the policy's turn to the beginning of its next.
+
+    `ends` are the tokens that end a turn: the policy has written one of them, so it is not repeated.
+    """
+    layout, reply, observation = TEMPLATES[template], "REPLY", "OBSERVATION"
+    if not layout.chat:
+        before, after = layout.user_label, layout.assistant_label + layout.assistant
+        return f"\n\n{before}", f"\n\n{after}" if after else ""
+    said = [("user", "QUESTION"), ("assistant", reply), ("user", observation)]
+    messages = [{"role": role, "content": content} for role, content in said]
+    text = _through_chat(tokenizer, messages, layout.assistant, f"the template {template!r}").partition(reply)[2]
+    ended = next((mark for end in ends if text.startswith(mark := tokenizer.decode([end]))), "")
+    before, _, after = text.removeprefix(ended).partition(observation)
+    return before, after
 
 
 def check_used(variables: Mapping[str, Any], template: str, problems: Sequence[Problem], where: str) -> None:

@@ -26,7 +26,8 @@ NAME = "diver_shared_prompts"  # name of the attention while a micro-batch runs
 class Row(NamedTuple):
     """The inputs of the loss for one rollout. Its advantages are [T], or one number for all tokens.
 
-    `start` is the index of its first token among all tokens of the mini-batch.
+    `start` is the index of its first token among all tokens of the mini-batch. `sequence` is `Rollout.sequence` of a
+    trajectory, in which the tokens of the policy stand between those of the environment.
     """
 
     prompt: Sequence[int]
@@ -35,17 +36,20 @@ class Row(NamedTuple):
     advantages: np.ndarray | float
     weight: float
     start: int = 0
+    sequence: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def length(self) -> int:
-        return len(self.prompt) + len(self.tokens)
+        """Tokens that the model is run on."""
+        return len(self.prompt) + len(self.tokens if self.sequence is None else self.sequence[0])
 
 
 class Batch(NamedTuple):
     """A padded micro-batch: prompts end and responses begin at the same column, [n, P + R] and [n, R].
 
-    `token_index` [n, R] is the index of each token among all tokens of the mini-batch; 0 at padding. `advantages` are
-    [n, 1], or [n, R] where a row has one for each token. `prompt_row` [n] is the first row that has the same prompt.
+    `mask` [n, R] is where the policy wrote: neither padding nor the environment. `token_index` [n, R] is the index of
+    each of its tokens among all tokens of the mini-batch; 0 elsewhere. `advantages` are [n, 1], or [n, R] where a row
+    has one for each token. `prompt_row` [n] is the first row that has the same prompt.
     """
 
     ids: Tensor
@@ -66,7 +70,8 @@ def rows_of(groups: Sequence[Group], weights: Sequence[float]) -> list[Row]:
     start = 0
     for (prompt, r), weight in zip(((g.prompt_tokens, r) for g in groups for r in g.rollouts), weights, strict=True):
         advantages = r.advantage if r.token_advantages is None else r.token_advantages
-        rows.append(Row(prompt, r.tokens, r.logprobs, advantages, weight, start))  # type: ignore[arg-type]
+        sequence = r.sequence if r.turns else None
+        rows.append(Row(prompt, r.tokens, r.logprobs, advantages, weight, start, sequence))  # type: ignore[arg-type]
         start += r.length
     return rows
 
@@ -83,38 +88,43 @@ def micro_batches(rows: Sequence[Row], budget: int, *, shared: bool = False) -> 
     for row in sorted(rows, key=lambda r: r.length, reverse=True):
         count = len(batches[-1]) + 1 if batches else 1
         prompts.add(tuple(row.prompt))
-        longest = [max(longest[0], len(row.prompt)), max(longest[1], len(row.tokens))]
+        behind = row.length - len(row.prompt)
+        longest = [max(longest[0], len(row.prompt)), max(longest[1], behind)]
         if not batches or (len(prompts) if shared else count) * longest[0] + count * longest[1] > budget:
             batches.append([])
-            prompts, longest = {tuple(row.prompt)}, [len(row.prompt), len(row.tokens)]
+            prompts, longest = {tuple(row.prompt)}, [len(row.prompt), behind]
         batches[-1].append(row)
     return batches
 
 
 def collate(rows: Sequence[Row], pad: int, device: torch.device) -> Batch:
     """Prompts padded on the left, responses on the right."""
-    p, r = max(len(row.prompt) for row in rows), max(1, *(len(row.tokens) for row in rows))
+    p = max(len(row.prompt) for row in rows)
+    r = max(1, *(row.length - len(row.prompt) for row in rows))
     ids = np.full((len(rows), p + r), pad, dtype=np.int64)
     attention = np.zeros((len(rows), p + r), dtype=np.int64)
+    mask = np.zeros((len(rows), r), dtype=bool)
     old_logprobs = np.zeros((len(rows), r), dtype=np.float32)
     token_index = np.zeros((len(rows), r), dtype=np.int64)
+    per_token = any(np.ndim(row.advantages) for row in rows)
+    advantages = np.zeros((len(rows), r if per_token else 1), dtype=np.float32)
     first: dict[tuple[int, ...], int] = {}
     for i, row in enumerate(rows):
-        start, length = p - len(row.prompt), len(row.tokens)
-        ids[i, start : p + length] = [*row.prompt, *row.tokens]
-        attention[i, start : p + length] = 1
-        old_logprobs[i, :length] = row.old_logprobs
-        token_index[i, :length] = row.start + np.arange(length)
-    advantages = np.zeros((len(rows), r if any(np.ndim(row.advantages) for row in rows) else 1), dtype=np.float32)
-    for i, row in enumerate(rows):
-        advantages[i, : len(row.tokens)] = row.advantages
+        start, end = p - len(row.prompt), p - len(row.prompt) + row.length
+        tokens, written = (row.tokens, True) if row.sequence is None else row.sequence
+        ids[i, start:end] = [*row.prompt, *tokens]
+        attention[i, start:end] = 1
+        mask[i, : end - p] = written
+        old_logprobs[i, mask[i]] = row.old_logprobs
+        token_index[i, mask[i]] = row.start + np.arange(len(row.tokens))
+        advantages[i, mask[i] if per_token else 0] = row.advantages
     column, attended = torch.from_numpy(ids).to(device), torch.from_numpy(attention).to(device)
     return Batch(
         ids=column,
         attention=attended,
         position=(attended.cumsum(-1) - 1).clamp(min=0),
         tokens=column[:, p:],
-        mask=attended[:, p:].bool(),
+        mask=torch.from_numpy(mask).to(device),
         old_logprobs=torch.from_numpy(old_logprobs).to(device),
         advantages=torch.from_numpy(advantages).to(device),
         weight=torch.tensor([row.weight for row in rows], dtype=torch.float32, device=device),
@@ -150,22 +160,23 @@ class Part(NamedTuple):
 
 
 def before_responses(model: Any, batch: Batch) -> Tensor:
-    """The last hidden state before each response token: [tokens, d]."""
+    """The last hidden state before each token that the policy wrote: [tokens, d]."""
     width, attended = batch.mask.shape[1], batch.attention.bool()
+    response = attended[:, -width:]
     first = batch.prompt_row == torch.arange(len(attended), device=attended.device)
     prompt = attended[first, :-width]
 
     ids, position = (
-        torch.cat([x[first, :-width][prompt], x[:, -width:][batch.mask]])[None] for x in (batch.ids, batch.position)
+        torch.cat([x[first, :-width][prompt], x[:, -width:][response]])[None] for x in (batch.ids, batch.position)
     )
-    prompts, responses = _places(prompt), int(prompt.sum()) + _places(batch.mask)
+    prompts, responses = _places(prompt), int(prompt.sum()) + _places(response)
     rows = torch.cat([prompts[(first.cumsum(0) - 1)[batch.prompt_row]], responses], 1)
     causal = torch.ones(rows.shape[1], rows.shape[1], dtype=torch.bool, device=rows.device).tril()
     # Padding attends to itself: a softmax over nothing would be NaN.
     seen = (causal & attended[:, None] | causal.diag().diag())[:, None]
     parts = [
         Part(prompts, prompts, seen[first, :, :-width, :-width], prompt.flatten().nonzero()[:, 0]),
-        Part(responses, rows, seen[:, :, -width:], batch.mask.flatten().nonzero()[:, 0]),
+        Part(responses, rows, seen[:, :, -width:], response.flatten().nonzero()[:, 0]),
     ]
     own = AttentionInterface()[model.config.get_text_config()._attn_implementation]
     with attention(model, NAME, partial(_attend, parts, own)):

@@ -23,7 +23,8 @@ from diver.sample.hf import end_tokens
 from diver.sample.policy import ADAPTERS, Configuration, find_device, load_configuration, positions
 from diver.tasks.splits import load
 from diver.tasks.templates import TEMPLATES, Prompted, check_used, prompted
-from diver.tasks.verify import get_grader, verify
+from diver.tasks.verify import EnvironmentGrader, get_grader, verify
+from diver.tasks.verify.custom import Custom
 from diver.train.checkpoint import without_arrays
 from diver.train.loggers import check_loggers
 
@@ -56,6 +57,7 @@ def prepare(recipe: Recipe) -> Prepared:
     with errors.collected():
         train, eval_problems, notes = load(recipe.data, held_out.source, held_out.problems)
         _check_batch(recipe, len(train), notes)
+        _check_environments(recipe, [*train, *eval_problems])
     with errors.collected():
         policy = load_configuration(recipe.model)
         _check_context(recipe, policy)
@@ -146,6 +148,15 @@ def _check_context(recipe: Recipe, policy: Configuration) -> None:
         raise DiverError(f"model.path {name!r}: neither tokenizer nor model has an end token")
 
 
+def _check_environments(recipe: Recipe, problems: Iterable[Problem]) -> None:
+    graders = map(get_grader, sorted({problem.verifier for problem in problems}))
+    for name in (grader.name for grader in graders if isinstance(grader, EnvironmentGrader)):
+        if recipe.run.engine != "builtin":
+            raise DiverError(f"environment {name}: --engine {recipe.run.engine} has responses of one turn; use builtin")
+        if recipe.method.replay.alpha:
+            raise DiverError(f"environment {name}: method.replay keeps responses of one turn; choose another method")
+
+
 def _check_batch(recipe: Recipe, problems: int, notes: Sequence[str]) -> None:
     if recipe.train.batch_size > problems:
         raise DiverError(
@@ -214,7 +225,7 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
             f"method {method.name!r}: its state changes when it is saved as JSON and read again. Use dicts with text "
             "as keys, lists, texts, numbers, None, and arrays of int32 [n] as values of dicts"
         )
-    return _verifier_notes(recipe, problem) if ":" in problem.verifier else []
+    return _verifier_notes(recipe, problem) if isinstance(get_grader(problem.verifier), Custom) else []
 
 
 def _verifier_notes(recipe: Recipe, problem: Problem) -> list[str]:

@@ -26,6 +26,7 @@ from diver.evaluate.evaluate import Task, evaluate, metrics
 from diver.recipe.recipe import Recipe
 from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import load_policy, precision_note, weights_digest
+from diver.sample.trajectories import playing
 from diver.tasks.verify import verify, with_keys
 from diver.train import checkpoint
 from diver.train.alerts import AlertLog
@@ -59,6 +60,7 @@ class Trainer:
             self.reference.model.requires_grad_(False).eval()
         moments = 8 * sum(p.numel() for p in self.policy.model.parameters())  # bytes of AdamW's moments
         self.generator = HFGenerator(self.policy, recipe.model.path, recipe.sample.max_num_seqs, moments)
+        self.sampler = playing(self.generator, self.train.problems, self.train.template)
         self.optimizer = torch.optim.AdamW(
             self.policy.model.parameters(),
             lr=recipe.train.learning_rate,
@@ -172,7 +174,7 @@ class Trainer:
             with _timed(timings, "sample", bar):
                 index = draw_indices(number, train.batch_size, len(self.train.problems), seed)
                 batch = sample_groups(
-                    self.generator,
+                    self.sampler,
                     [self.train.problems[i] for i in index],
                     [self.train.texts[i] for i in index],
                     sampling.group_size * selection.multiplier,
@@ -183,7 +185,8 @@ class Trainer:
                     tokens=self.train.ids,
                 )
             with _timed(timings, "verify", bar):
-                batch = verify(batch, self.recipe.verify)
+                if self.sampler is self.generator:  # else environments have judged what they answered
+                    batch = verify(batch, self.recipe.verify)
                 if not self.has_graded:
                     self._check_verifier(batch)
                 if "keys" in self.method.needs:

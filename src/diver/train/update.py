@@ -34,7 +34,10 @@ ANCHOR = "loss.anchor"
 def response_logprobs(
     policy: Policy, batch: Batch, temperature: float, *, with_entropy: bool = False, top_p: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """log pi and entropy of each response token, [n, R] each; 0 at padding. Without `with_entropy` it is 0, too."""
+    """log pi and entropy of each token that the policy wrote, [n, R] each; 0 elsewhere.
+
+    Without `with_entropy` the entropy is 0, too.
+    """
     model, mask = policy.model, batch.mask
     with torch.autocast(model.device.type, policy.precision, enabled=policy.precision is not None):
         if shares_prompts(model):
@@ -267,7 +270,8 @@ def _recomputed(
     logprobs: dict[int, np.ndarray] = {}
     shared = shares_prompts(policy.model)
     for chunk in micro_batches(_with_gradient(rows, loss, config), config.micro_batch_tokens, shared=shared):
-        found = response_logprobs(policy, collate(chunk, policy.pad, policy.model.device), temperature)[0].cpu().numpy()
-        logprobs |= {row.start: of_row[: len(row.tokens)] for row, of_row in zip(chunk, found, strict=True)}
+        batch = collate(chunk, policy.pad, policy.model.device)
+        found = response_logprobs(policy, batch, temperature)[0]
+        logprobs |= {row.start: f[m].cpu().numpy() for row, f, m in zip(chunk, found, batch.mask, strict=True)}
     each = iter([logprobs.get(row.start, row.old_logprobs) if len(row.tokens) else row.old_logprobs for row in rows])
     return [group.with_each(logprobs=[next(each) for _ in range(len(group))]) for group in groups]

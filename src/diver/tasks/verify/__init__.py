@@ -2,12 +2,14 @@
 
 from diver.recipe.verification import Verification
 from diver.tasks.verify.base import Grader, Verdict
+from diver.tasks.verify.environment import EnvironmentGrader
 from diver.tasks.verify.extraction import in_thought
 from diver.tasks.verify.grading import DEFAULT, GRADERS, get_grader, grade, verdicts, verify, with_keys
 
 __all__ = [
     "DEFAULT",
     "GRADERS",
+    "EnvironmentGrader",
     "Grader",
     "Verdict",
     "Verification",

@@ -80,6 +80,10 @@ class Grader:
         """Name and version, by which a stored grade is recognised."""
         return f"{self.name}@{self.version}"
 
+    def posed(self, problem: Problem) -> Problem:
+        """The problem with the prompt that the policy is given."""
+        return problem
+
     def check(self, problem: Problem, where: str = "") -> None:
         """Refuse a problem that the grader cannot judge.
 

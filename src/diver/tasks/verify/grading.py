@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from diver.core.environment import Environment
 from diver.core.extras import require
-from diver.core.settings import choose
+from diver.core.settings import choose, import_object
 from diver.core.tables import clean
 from diver.core.types import DiverError, Grade, Group, Problem, Reward
 from diver.recipe.verification import Verification
@@ -22,6 +23,7 @@ from diver.tasks.verify.bounds import PendingComparison, bounded
 from diver.tasks.verify.choice import Choice
 from diver.tasks.verify.countdown import CountdownGrader
 from diver.tasks.verify.custom import Custom, call
+from diver.tasks.verify.environment import EnvironmentGrader
 from diver.tasks.verify.extraction import in_thought
 from diver.tasks.verify.mathematics import GSM8K, Mathematics, MathVerify
 from diver.tasks.verify.maze import MazeGrader
@@ -49,7 +51,7 @@ GRADERS: dict[str, Grader] = {grader.name: grader() for grader in _OURS}
 
 @cache
 def get_grader(name: str, where: str = "grader") -> Grader:
-    """The grader of that name, or of a custom function "package.module:name".
+    """The grader of that name, or of a custom function or `Environment` "package.module:name".
 
     Raises:
         DiverError: No such name, a module that cannot be imported, or a function that does not take (response,
@@ -59,6 +61,9 @@ def get_grader(name: str, where: str = "grader") -> Grader:
         return GRADERS[name]
     if ":" not in name:
         choose(name, [*GRADERS, "package.module:function"], where)
+    found = import_object(name, where)
+    if isinstance(found, type) and issubclass(found, Environment):
+        return EnvironmentGrader(name, found)
     return Custom(name, where)
 
 

@@ -27,6 +27,11 @@ def name_of(cell: Cell) -> str:
     return f"{chr(ord('a') + cell[0])}{cell[1] + 1}"
 
 
+def cell_of(name: str) -> Cell:
+    """The cell that `name_of` named."""
+    return ord(name[0]) - ord("a"), int(name[1:]) - 1
+
+
 def neighbours(cell: Cell) -> list[Cell]:
     x, y = cell
     return [(x + 1, y), (x - 1, y), (x, y + 1), (x, y - 1)]

@@ -1,0 +1,200 @@
+"""Trajectories: the policy and an environment speak in turn, all trajectories of a batch together.
+
+for each turn:
+    replies = generator.respond(contexts)      # all trajectories that are not over, in one batch
+    answers = environment.step(reply)          # each in a thread
+    context = context + reply + answer         # token ids; what the policy wrote is never tokenised again
+"""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from diver.core.environment import Environment, Step, checked_step
+from diver.core.seeds import stream_seed
+from diver.core.settings import own_place
+from diver.core.tables import clean
+from diver.core.turns import POLICY, Turn, marked_actions
+from diver.core.types import DiverError, Grade, Problem, Reward, Rollout
+from diver.diversity import action_key
+from diver.sample.base import Generation, Generator, Job, Key, Request, SamplingParams
+from diver.tasks.templates import between_turns
+from diver.tasks.verify import EnvironmentGrader, get_grader
+
+logger = logging.getLogger(__name__)
+
+SOLVED = 0.5
+"""The least sum of rewards of a correct trajectory."""
+CHARACTERS = 32
+"""Characters of an observation that are tokenised for each token that it may have."""
+
+
+class Trajectory:
+    """One response while it is sampled: its turns, and the context that the policy continues."""
+
+    def __init__(self, job: Job, problem: Problem, grader: EnvironmentGrader, prompt: Sequence[int]) -> None:
+        self.job, self.problem, self.context = job, problem, [*prompt]
+        self.environment: Environment = grader.start(problem)[0]
+        self.turns: list[Turn] = []
+        self.replies: list[Rollout] = []
+        self.outcome = 0.0
+        self.done = self.truncated = False
+        self.failure: Grade | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.done or self.truncated or self.failure is not None
+
+    def next_job(self, prompt: int, room: float) -> Job:
+        """The job of the next turn, whose context is prompt number `prompt`; a turn has a random stream of its own."""
+        left = self.job.limit - sum(reply.length for reply in self.replies)
+        return Job(prompt, stream_seed(self.job.seed, len(self.replies)), int(min(left, room - len(self.context))))
+
+    def take(self, reply: Rollout) -> None:
+        """The turn of the policy. One that was cut ends the trajectory."""
+        self.replies.append(reply)
+        self.context += reply.tokens or ()
+        self.turns.append(Turn(POLICY, reply.response, marked_actions(reply.response), tokens=reply.tokens))
+        self.truncated = reply.truncated
+
+    def hear(self, answer: Step | Exception, tokens: Callable[[str, int], list[int]], room: float) -> None:
+        """The turn of the environment, or its failure. `tokens` are those of an observation, at most so many."""
+        if isinstance(answer, DiverError):
+            raise answer
+        if isinstance(answer, Exception):
+            self.failure = Grade.TIMEOUT if isinstance(answer, TimeoutError) else Grade.ERROR
+            what = f"{type(answer).__name__}: {clean(str(answer))}", own_place(answer)
+            logger.warning(
+                "problem %r, turn %d: the environment failed: %s %s", self.problem.id, len(self.replies), *what
+            )
+            return
+        if answer.actions is not None:
+            self.turns[-1] = replace(self.turns[-1], actions=tuple(answer.actions))
+        self.outcome += answer.reward
+        self.done = answer.done
+        said = [] if answer.done else tokens(answer.observation, self.environment.max_observation_tokens)
+        self.context += said
+        self.turns.append(
+            Turn("environment", answer.observation, state=answer.state, reward=answer.reward, tokens=said)
+        )
+        written = sum(reply.length for reply in self.replies)
+        cut = len(self.replies) >= self.environment.max_turns or written >= self.job.limit or len(self.context) >= room
+        self.truncated = cut and not self.done
+
+    def rollout(self) -> Rollout:
+        """The trajectory with its grade, its outcome and the key of its actions."""
+        lengths = [reply.length for reply in self.replies]
+        entropies = [reply.entropy * reply.length for reply in self.replies]
+        failed, cut = self.failure, Grade.TRUNCATED if self.truncated else Grade.WRONG
+        rollout = Rollout.of_turns(
+            self.turns,
+            logprobs=np.concatenate([reply.logprobs for reply in self.replies]),  # type: ignore[misc]  # sampled here
+            entropy=sum(entropies) / sum(lengths) if sum(lengths) else math.nan,
+            truncated=self.truncated,
+            grade=failed or (Grade.CORRECT if self.outcome >= SOLVED else cut),
+            reward=Reward(0.0 if failed else self.outcome),
+        )
+        return rollout.replace(key=action_key(rollout))
+
+
+class Trajectories:
+    """See `diver.sample.base.Generator`: it samples by an `HFGenerator`, and environments answer each turn.
+
+    `max_tokens` bounds what the policy writes over all its turns. The context of the model bounds both sides together.
+    """
+
+    def __init__(self, generator: Any, problems: Sequence[Problem], template: str) -> None:
+        self.generator, self.name, self.tokenizer = generator, generator.name, generator.tokenizer
+        self.context, self.ends = generator.context, generator.ends
+        self.problems = {problem.id: problem for problem in problems}
+        before, after = between_turns(template, self.tokenizer, self.ends)
+        self.before, self.after = self._encode(before), self._encode(after)
+
+    def generate(
+        self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = ()
+    ) -> Iterator[Generation]:
+        return self.generator.generate(requests, params, have, self.respond)
+
+    def respond(
+        self,
+        prompts: Sequence[list[int]],
+        jobs: Sequence[Job],
+        temperature: float,
+        rows: int = 0,
+        ends: Collection[int] | None = None,
+    ) -> list[Rollout]:
+        """A trajectory for each job, in their order; see `HFGenerator.respond`."""
+        room = self.context or math.inf
+        trajectories = []
+        for job in jobs:
+            problem = self.problems[job.problem]
+            trajectories.append(Trajectory(job, problem, get_grader(problem.verifier), prompts[job.prompt]))  # type: ignore[arg-type]
+        while going := [trajectory for trajectory in trajectories if not trajectory.over]:
+            contexts: dict[tuple[int, ...], int] = {}  # each distinct one is run once
+            turn = [t.next_job(contexts.setdefault(tuple(t.context), len(contexts)), room) for t in going]
+            replies = self.generator.respond([*map(list, contexts)], turn, temperature, ends=ends)
+            for trajectory, reply in zip(going, replies, strict=True):
+                trajectory.take(reply)
+            spoken = [trajectory for trajectory in going if not trajectory.truncated]
+            answers = at_once(
+                [partial(_answer, t.environment, t.turns[-1].text) for t in spoken],
+                [t.environment.timeout_s for t in spoken],
+            )
+            for trajectory, answer in zip(spoken, answers, strict=True):
+                trajectory.hear(answer, self.observation_tokens, room)
+        return [trajectory.rollout() for trajectory in trajectories]
+
+    def observation_tokens(self, text: str, most: int) -> list[int]:
+        """An observation within the marks of the template. It is untrusted: bounded, and no mark in it is one."""
+        return [*self.before, *self._encode(text[: CHARACTERS * most], split_special_tokens=True)[:most], *self.after]
+
+    def _encode(self, text: str, **options: Any) -> list[int]:
+        return self.tokenizer(text, add_special_tokens=False, **options)["input_ids"]
+
+
+def _answer(environment: Environment, text: str) -> Step:
+    return checked_step(environment.step(text))
+
+
+def at_once(calls: Sequence[Callable[[], Any]], limits: Sequence[float]) -> list[Any]:
+    """What each call returns or raises, all made at the same time; TimeoutError after its limit in seconds."""
+    results: list[Any] = [TimeoutError(f"no answer within {limit:g} s") for limit in limits]
+
+    def run(i: int) -> None:
+        try:
+            results[i] = calls[i]()
+        except Exception as error:  # the user's code may raise anything
+            results[i] = error
+
+    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(len(calls))]
+    begun = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread, limit in zip(threads, limits, strict=True):
+        thread.join(max(0.0, begun + limit - time.monotonic()))
+    return [*results]  # a copy, to which a late call does not write
+
+
+def playing(generator: Any, problems: Sequence[Problem], template: str) -> Generator:
+    """The generator for these problems: `Trajectories` where environments answer, else `generator` itself.
+
+    Raises:
+        DiverError: only some problems have an environment, or the generator cannot continue token ids.
+    """
+    graders = [get_grader(problem.verifier) for problem in problems]
+    environments = {grader.name for grader in graders if isinstance(grader, EnvironmentGrader)}
+    if not environments:
+        return generator
+    names = ", ".join(sorted(environments))
+    if others := {grader.name for grader in graders} - environments:
+        raise DiverError(f"environment {names}: other problems have verifier {', '.join(sorted(others))}; train apart")
+    if not hasattr(generator, "respond"):
+        raise DiverError(f"environment {names}: trajectories are sampled with --generator transformers alone")
+    return Trajectories(generator, problems, template)

@@ -1,0 +1,17 @@
+"""What a worker runs for answers that need algebra. math-verify and SymPy are imported when it is called."""
+
+from collections.abc import Sequence
+
+
+def equivalent(answers: Sequence[str], golds: Sequence[str]) -> bool | None:
+    """See `equivalence.equivalent`."""
+    from diver.tasks.verify import equivalence
+
+    return equivalence.equivalent(answers, golds)
+
+
+def warm() -> None:
+    """See `equivalence.warm`."""
+    from diver.tasks.verify import equivalence
+
+    equivalence.warm()

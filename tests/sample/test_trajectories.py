@@ -1,0 +1,168 @@
+"""Trajectories by the bundled policy: what the environment says is context, and only the policy's tokens are scored."""
+
+import copy
+import threading
+from dataclasses import replace
+
+import environments
+import numpy as np
+import pytest
+import torch
+
+from diver.core.environment import Step, checked_step
+from diver.core.turns import Action
+from diver.core.types import DiverError, Grade, Group, Rollout
+from diver.recipe.sections import Model
+from diver.sample.base import Job, SamplingParams, requests
+from diver.sample.hf import HFGenerator, sample_groups
+from diver.sample.policy import load_policy
+from diver.sample.trajectories import Trajectory, at_once, playing
+from diver.tasks.templates import between_turns, render
+from diver.tasks.verify import get_grader, verify
+
+
+@pytest.fixture(scope="module")
+def generator():
+    return HFGenerator(load_policy(Model(path="countdown", threads=1)))
+
+
+def problems_of(kind, count=2):
+    return [replace(problem, verifier=f"environments:{kind}") for problem in environments.problems()[:count]]
+
+
+def sampled(generator, kind, count=2, size=3, max_tokens=60, temperature=1.0):
+    problems = problems_of(kind, count)
+    player = playing(generator, problems, "plain")
+    texts = [render(problem, "plain") for problem in problems]
+    return sample_groups(player, problems, texts, size, temperature=temperature, max_tokens=max_tokens, seed=7)
+
+
+def words(generator, text):
+    return generator.tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+def test_turns_outcome_and_context_by_hand(generator):
+    for group in sampled(generator, "Echo", max_tokens=200):
+        for rollout in group.rollouts:
+            if rollout.truncated:
+                continue
+            assert [turn.role for turn in rollout.turns] == ["assistant", "environment"] * 3
+            said = rollout.turns[1::2]
+            assert [turn.text for turn in said] == ["Use 1", "Use 2", "Use 3"]
+            assert [turn.state for turn in said] == ["state 1", "state 2", "state 3"]
+            assert [turn.reward for turn in said] == [0.0, 0.0, 1.0]
+            assert [turn.tokens for turn in said] == [words(generator, "Use 1"), words(generator, "Use 2"), []]
+            assert (rollout.grade, rollout.reward.outcome) == (Grade.CORRECT, 1.0)
+            assert [action.name for action in rollout.actions] == ["say"] * 3
+            assert all(turn.tokens[-1] in generator.ends for turn in rollout.turns[::2])
+    assert not all(rollout.truncated for rollout in group.rollouts)
+
+
+def test_log_probs_are_those_of_one_pass_over_prompt_and_both_sides(generator):
+    for group in sampled(generator, "Echo"):
+        for rollout in group.rollouts:
+            ids, mask = rollout.sequence
+            prompt = list(group.prompt_tokens)
+            with torch.no_grad():
+                logits = generator.model(torch.tensor([[*prompt, *ids]])).logits[0, len(prompt) - 1 : -1]
+            logp = torch.log_softmax(logits, -1)
+            each = logp[torch.arange(len(ids)), torch.from_numpy(ids)].numpy()
+            np.testing.assert_allclose(rollout.logprobs, each[mask], atol=2e-4)
+            entropy = -(logp.exp() * logp).sum(-1).numpy()
+            assert rollout.entropy == pytest.approx(entropy[mask].mean(), abs=2e-4)
+            assert rollout.length == mask.sum() < len(ids)
+
+
+def test_limits_on_turns_and_tokens(generator):
+    (group,) = sampled(generator, "Endless", count=1, max_tokens=1000)
+    for rollout in group.rollouts:
+        assert len(rollout.turns) == 8 or rollout.length + len(group.prompt_tokens) > 60  # the context of the policy
+        assert rollout.truncated
+        for turn in rollout.turns[1::2]:  # cut to two tokens; the mark of an end is text here
+            assert len(turn.tokens) == 2 and not set(turn.tokens) & set(generator.ends)
+    assert {r.grade for r in group.rollouts if len(r.turns) == 8} == {Grade.CORRECT}  # it paid 4 x 0.25
+    (group,) = sampled(generator, "Endless", count=1, max_tokens=5)
+    for rollout in group.rollouts:
+        assert rollout.truncated and rollout.length <= 5 and rollout.grade is Grade.TRUNCATED
+
+
+def test_a_failing_environment_ends_its_trajectory_alone(generator):
+    groups = sampled(generator, "Failing", count=5, max_tokens=200)
+    grades = [{r.grade for r in group.rollouts if not r.truncated} for group in groups]
+    assert grades[2] == {Grade.ERROR} and grades[4] == {Grade.TIMEOUT}
+    assert [grades[i] for i in (0, 1, 3)] == [{Grade.CORRECT}] * 3
+    for group in (groups[2], groups[4]):
+        for rollout in group.rollouts:
+            if not rollout.truncated:
+                assert len(rollout.turns) == 3 and rollout.reward.outcome == 0.0
+
+
+def test_each_turn_has_a_stream_of_its_own(generator):
+    job = Job(0, 7, 20, "p1")
+    (problem,) = problems_of("Echo", 1)
+    trajectory = Trajectory(job, problem, get_grader(problem.verifier), [1, 2])
+    first = trajectory.next_job(3, 96)
+    trajectory.take(Rollout("x", [5, 1], np.zeros(2), entropy=0.0))
+    second = trajectory.next_job(4, 96)
+    assert (first.prompt, first.limit) == (3, 20) and (second.prompt, second.limit) == (4, 18)
+    assert len({job.seed, first.seed, second.seed}) == 3
+    assert trajectory.next_job(5, 10).limit == 6  # what the context leaves: it has four tokens
+
+
+def test_an_evaluation_resumes_within_and_gives_the_same(generator):
+    problems = problems_of("Echo", 3)
+    player = playing(generator, problems, "plain")
+    wanted = [r for p in problems for r in requests(0, "b", p.id, render(p, "plain"), range(3))]
+    params = SamplingParams(1.0, 60)
+    full = {g.key: g.rollout for g in player.generate(wanted, params)}
+    have = {key for i, key in enumerate(full) if i % 2}
+    rest = {g.key: g.rollout for g in player.generate(wanted, params, have)}
+    assert rest.keys() == full.keys() - have
+    assert all(rest[key].turns == full[key].turns for key in rest)
+
+
+def test_calls_are_made_at_once_and_bounded():
+    barrier = threading.Barrier(3)  # nobody passes it alone
+    assert sorted(at_once([barrier.wait] * 3, [60.0] * 3)) == [0, 1, 2]
+    late, bad = at_once([threading.Event().wait, lambda: 1 / 0], [0.05, 60.0])
+    assert isinstance(late, TimeoutError) and isinstance(bad, ZeroDivisionError)
+
+
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def test_what_stands_between_turns_by_hand(generator):
+    tokenizer = copy.deepcopy(generator.tokenizer)
+    tokenizer.chat_template = CHATML
+    assert between_turns("chat", tokenizer, [1]) == (
+        "<|im_end|>\n<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n",
+    )  # fmt: skip
+    tokenizer.decode = lambda ids: {1: "<eos>", 5: "<|im_end|>"}[ids[0]]
+    assert between_turns("chat", tokenizer, [1, 5])[0] == "\n<|im_start|>user\n"  # the policy has written its end
+    assert between_turns("plain", None, []) == ("\n\n", "")
+
+
+def test_an_answer_that_is_none_is_an_error_of_the_environment():
+    assert checked_step(("x", 1, True)) == Step("x", True, 1.0)
+    step = checked_step(Step("x", actions=["left", ("go", {"to": "b"})]))
+    assert step.actions == (Action("left"), Action("go", '{"to": "b"}'))
+    for wrong in ("x", ("x", False, float("nan")), (3,), Step("x", actions=[5]), ("x", False, 1.0, None, None, 6)):
+        with pytest.raises((TypeError, ValueError)):
+            checked_step(wrong)
+
+
+def test_refusals_in_one_line(generator):
+    mixed = [*problems_of("Echo", 1), replace(environments.problems()[1], verifier="math")]
+    with pytest.raises(DiverError, match=r"^environment environments:Echo: other problems have verifier math; "):
+        playing(generator, mixed, "plain")
+    with pytest.raises(DiverError, match="trajectories are sampled with --generator transformers alone"):
+        playing(object(), problems_of("Echo"), "plain")
+    assert playing(generator, mixed[1:], "plain") is generator
+    with pytest.raises(DiverError, match="answers in turns"):
+        verify([Group(problems_of("Echo")[0], (Rollout("7"),))])
+    (problem,) = problems_of("Random", 1)
+    with pytest.raises(DiverError, match=r"problem 'p1': reset must return the same text at each call"):
+        [render(problem) for _ in range(2)]
