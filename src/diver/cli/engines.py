@@ -92,7 +92,7 @@ def by_verl(recipe: Recipe, options: Sequence[str], *, dry_run: bool, problems_o
     from diver.recipe.run import open_run
 
     words = command(recipe, options)
-    folder = open_run(recipe)  # refuses another run's, whose checkpoints verl would go on from
+    folder = open_run(recipe)  # refuses another run's folder: verl would resume from it
     if dry_run:
         folder.close()
         if importlib.util.find_spec("verl") is not None:

@@ -182,7 +182,7 @@ def _row(placed: tuple[str, bytes]) -> tuple[str, dict[str, Any]]:
         row = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InvalidRow(where, "not UTF-8", f" ({error.reason} at byte {error.start})") from error
-    except (ValueError, RecursionError) as error:  # a ValueError alone for a number of more than 4,300 digits
+    except (ValueError, RecursionError) as error:  # a plain ValueError: a number of over 4,300 digits
         raise InvalidRow(where, "not JSON", f" ({error})") from error
     if not isinstance(row, dict):
         raise InvalidRow(where, f"a {type(row).__name__}, not an object")
@@ -234,7 +234,7 @@ class JsonlLog(contextlib.AbstractContextManager["JsonlLog", None]):
             fd, self._fd = self._fd, None
             try:
                 os.fsync(fd)
-            except OSError as e:  # where a network file system tells that a disk or a quota is full
+            except OSError as e:  # a network file system reports a full disk here
                 e.filename = str(self.path)
                 raise
             finally:
@@ -284,7 +284,7 @@ class WorkFolder:
         """Make the folder, lock it against other processes, and write config.json if it is missing."""
         make_folder(self.path)
         self._lock = self._lock or lock(self.path)
-        for part in self.path.rglob(".*.part"):  # which a kill left of a file; a page is written by whoever makes one
+        for part in self.path.rglob(".*.part"):  # a partial file that a kill left behind
             if part.is_file() and not part.name.startswith(".report.html."):
                 part.unlink()
         if self._file.exists():

@@ -152,8 +152,7 @@ REPLACED = "metrics.replaced.jsonl"
 
 
 def set_aside(folder: Path) -> Path | None:
-    """Rename a folder, if it exists, to the first free FOLDER.N; returns its new path. DiverError while it is in
-    use."""
+    """Rename a folder, if it exists, to the first free FOLDER.N; returns its new path. DiverError if it is in use."""
     if not folder.is_dir():
         return None
     with lock(folder):

@@ -1,4 +1,4 @@
-"""What a key decides: random streams, which generated problems are held out, and short names by content.
+"""Random streams, held-out problems and digests, each determined by a key.
 
 Responses that are sampled side by side have a stream each, by Philox4x32-10 (Salmon et al. 2011, "Parallel random
 numbers: as easy as 1, 2, 3"), a keyed permutation of counters. The key is the seed of the response and the counter is
@@ -94,7 +94,7 @@ def distinct(candidates: Iterator[tuple[str, T]], count: int, *, held_out: bool,
 
 BLOCK, BLOCKS = 1 << 16, 64  # bytes hashed, evenly over a file: some of every layer, and fast for any size
 MODEL_FILES = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt")  # .jinja: a chat template; .txt: merges
-ROW_FILES = (".jsonl", ".parquet", ".csv")  # that are read of a folder
+ROW_FILES = (".jsonl", ".parquet", ".csv")  # file types read from a folder
 
 
 def fingerprint(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""From a nested table, as TOML gives it, to a `@settings` dataclass, or to one line that names the dotted key."""
+"""Read a nested table, as from TOML, into a `@settings` dataclass. An error is one line that names the dotted key."""
 
 import contextlib
 import dataclasses
@@ -31,21 +31,21 @@ def settings(cls: type) -> type:
 
 
 def at_least(bound: float, **values: float | None) -> None:
-    """Raises ValueError, which names the value, for one that is below the bound. None is no value."""
+    """Raises ValueError, which names the value, if the value is below the bound. None is accepted."""
     for name, value in values.items():
         if value is not None and value < bound:
             raise ValueError(f"{name} must be at least {bound}, not {value}")
 
 
 def above(bound: float, **values: float | None) -> None:
-    """Raises ValueError for one that is not above the bound, as `at_least`."""
+    """Raises ValueError if the value is not above the bound; see `at_least`."""
     for name, value in values.items():
         if value is not None and value <= bound:
             raise ValueError(f"{name} must be above {bound}, not {value}")
 
 
 def between(low: float, high: float, **values: float) -> None:
-    """Raises ValueError for one that is below `low` or above `high`, as `at_least`."""
+    """Raises ValueError if the value is below `low` or above `high`; see `at_least`."""
     for name, value in values.items():
         if not low <= value <= high:
             raise ValueError(f"{name} must be between {low} and {high}, not {value}")
@@ -100,21 +100,21 @@ def _given(loc: Iterable[int | str], table: Any) -> list[int | str]:
 
 
 class Errors:
-    """The DiverErrors of checks that do not depend on each other, to be reported at once."""
+    """Collects the DiverErrors of independent checks, to report them together."""
 
     def __init__(self) -> None:
         self._found: list[DiverError] = []
 
     @contextlib.contextmanager
     def collected(self) -> Iterator[None]:
-        """Keep a DiverError of the block; what follows the block is done all the same."""
+        """Store a DiverError of the block; the code after the block still runs."""
         try:
             yield
         except DiverError as error:
             self._found.append(error)
 
     def raise_found(self) -> None:
-        """Raise what was found. A subclass, such as an unreachable hub, is raised only if nothing else is wrong."""
+        """Raise the stored errors. A subclass, such as an unreachable hub, is raised only without other errors."""
         plain = [error for error in self._found if type(error) is DiverError]
         if plain:
             raise DiverError(*(message for error in plain for message in error.args)) from plain[0]
@@ -161,7 +161,7 @@ def import_object(path: str, where: str) -> Any:
 
 
 def call_own(what: str, function: Callable[..., Any], *given: Any) -> Any:
-    """What a function of the user's gives; an error of it becomes a DiverError that names `what` it is and the line."""
+    """Call a function of the user; its error becomes a DiverError that names `what` the function is and the line."""
     try:
         return function(*given)
     except DiverError:
@@ -193,7 +193,7 @@ def _adapter(cls: Any) -> Any:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """The choice that `name` most likely stands for, whatever its case; "" where none is near."""
+    """The choice closest to `name`, ignoring case; "" if none is close."""
     lower = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(name.lower(), lower, n=1)
     return lower[close[0]] if close else ""
@@ -244,7 +244,7 @@ def options(settings: Any, prefix: str = "") -> Iterator[Option]:
             value = getattr(settings, field.name)
         elif field.default_factory is not dataclasses.MISSING:
             value = field.default_factory()
-        key = prefix if field.name == "recipe" else f"{prefix}{field.name}"  # its sections are the outermost keys
+        key = prefix if field.name == "recipe" else f"{prefix}{field.name}"  # sections of a recipe have no prefix
         table = plain(kinds[field.name]) if value is None else value
         if table is not value or not dataclasses.is_dataclass(table):
             yield Option(key, cls, kinds[field.name], value)

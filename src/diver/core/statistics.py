@@ -1,4 +1,4 @@
-"""Estimators of many samples a problem, and the interval that a finite set of problems leaves open."""
+"""Estimators from many samples per problem, and their confidence intervals over problems and seeds."""
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
@@ -28,12 +28,12 @@ class Estimate(NamedTuple):
 
     @property
     def detectable(self) -> float:
-        """The smallest true value that an interval as wide as this would tell from 0 with a chance of 80 % (normal
+        """The smallest true value that an interval of this width distinguishes from 0 with 80 % power (normal
         approximation)."""
         return DETECTABLE * (self.high - self.low) / 2
 
     def within(self, low: float, high: float) -> "Estimate":
-        """The same with both ends of the interval between `low` and `high`, where every value must lie."""
+        """This estimate with the interval clipped to `low` .. `high`, the range of the values."""
         return self._replace(low=float(np.clip(self.low, low, high)), high=float(np.clip(self.high, low, high)))
 
     def text(self, scale: float = 1.0, digits: int = 1, sign: str = "") -> str:

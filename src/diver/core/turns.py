@@ -22,7 +22,7 @@ MARKS = ("tool_call", "action", "search", "sql", "python", "tool")
 THOUGHTS = ("reasoning_content", "thinking")
 """Where a message has the thought that was parsed out of its content, by the chat templates of models."""
 ITEMS = {"message": POLICY, "function_call": POLICY, "reasoning": POLICY}
-"""Whose an item of OpenAI's Responses is, which may have a type instead of a role."""
+"""The role of an item of OpenAI's Responses, which may have a type instead."""
 
 
 class Action(NamedTuple):
@@ -154,7 +154,7 @@ def _called(message: Mapping[str, Any]) -> tuple[Action, ...]:
 
 
 def _call(call: Any) -> Action | None:
-    """A call of OpenAI's API, one that has its name outside of `function`, or either as a JSON text."""
+    """A tool call in OpenAI's format, with its name inside or outside `function`, possibly as a JSON text."""
     if isinstance(call, str):
         call = _parsed(call)
     if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
@@ -165,7 +165,7 @@ def _call(call: Any) -> Action | None:
 
 
 def _parsed(text: str) -> Any:
-    """The value of a JSON text; the text itself, without repeated white space, where it is none or too long."""
+    """The value of a JSON text. A text that is not JSON, or too long, is returned without repeated white space."""
     try:
         return json.loads(text) if len(text) <= LONGEST else " ".join(text.split())
     except (ValueError, RecursionError):
@@ -208,7 +208,7 @@ def marked_actions(text: str) -> tuple[Action, ...]:
             start = text.find(opener, end)
     actions, behind = [], 0
     for start, end, mark, content in sorted(found):
-        if start >= behind:  # not inside of another one
+        if start >= behind:  # not nested in the previous one
             actions.append((mark == "tool_call" and _call(content)) or Action(mark, normalised(content)))
             behind = end
     return tuple(actions)

@@ -117,7 +117,7 @@ def formula_spans(text: str) -> list[Span]:
                 if token == "$$":  # `$x$$y$`
                     open_.push("$", after)
             else:
-                open_.drop("$")  # it was a price
+                open_.drop("$")  # the $ was that of a price
                 open_.push(token, after)
         elif token == "{" and open_:
             open_.push("{", after)

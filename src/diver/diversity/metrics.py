@@ -79,7 +79,7 @@ METRICS: dict[str, Callable[[Diversity], Metric]] = {
     "action-edits": lambda s: action_edits,
     "states": lambda s: state_diversity,
 }
-OF_NGRAMS = frozenset({"textual", "distinct-n", "self-bleu"})  # they count what `tokenize` says
+OF_NGRAMS = frozenset({"textual", "distinct-n", "self-bleu"})  # their n-grams consist of the units that `tokenize` sets
 OF_TURNS = frozenset({"actions", "action-edits", "states"})  # they measure all turns, without `until` and `horizon`
 
 

@@ -1,4 +1,4 @@
-"""How little the responses of a group share their n-grams: TD (section 3.3), Distinct-n and Self-BLEU.
+"""Diversity by n-grams that the responses of a group do not share: TD (section 3.3), Distinct-n and Self-BLEU.
 
 TD is 1 - BLEU of all pairs of a group (Papineni et al., 2002; appendix A of the paper), without smoothing:
 
@@ -84,7 +84,7 @@ def number_tokens(responses: Sequence[Response]) -> tuple[np.ndarray, np.ndarray
         raise ValueError(f"{strings} of {len(responses)} responses are strings, the others token ids: give one kind")
 
     if strings:
-        number = defaultdict[str, int](count().__next__).__getitem__  # the next number for a word that is new
+        number = defaultdict[str, int](count().__next__).__getitem__  # a new word gets the next number
         words = (r.split() for r in responses if isinstance(r, str))
         numbered = [np.fromiter(map(number, of_response), np.int64, len(of_response)) for of_response in words]
         return np.concatenate(numbered), np.array([len(r) for r in numbered])
@@ -100,14 +100,14 @@ def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iter
     """For n = 1..N the n-grams that a group has more than once; arguments as `number_tokens` gives them.
 
     Yields number and response of each occurrence, [occurrences], and how often each number occurs in the whole group,
-    [n-grams], those that occur once included. These are dropped at their order: no longer one is seen twice.
-    """
+    [n-grams], those that occur once included. N-grams that occur once are dropped: no longer n-gram that contains one
+    occurs twice."""
     # A unique token follows every response, so an n-gram across a border occurs once and is dropped.
     size, vocabulary = len(length), int(tokens.max(initial=-1)) + 1
     tokens = np.insert(tokens, np.cumsum(length), vocabulary + np.arange(size))
     doc = np.repeat(np.arange(size), length + 1)
     base = vocabulary + size
-    if len(tokens) >= 1 << 31:  # then gram * base, both at most that long, could leave int64
+    if len(tokens) >= 1 << 31:  # beyond this, gram * base could overflow int64
         raise ValueError(f"a group of {len(tokens)} tokens is too large: at most 2^31")
 
     start, gram = np.arange(len(tokens)), tokens
@@ -231,13 +231,13 @@ def _dense(gram: np.ndarray, doc: np.ndarray, columns: int, size: int) -> np.nda
 
 
 def _pairs(gram: np.ndarray, doc: np.ndarray, size: int) -> np.ndarray:
-    """The same for n-grams that few responses have: their pairs, one after the other."""
+    """The same for rare n-grams, by the pairs of responses that have them."""
     cell, count = np.unique(gram * size + doc, return_counts=True)
     gram, doc = np.divmod(cell, size)
     overlap, where, shared = np.zeros(size * size), list[np.ndarray](), list[np.ndarray]()
     left, apart = np.arange(len(cell)), 0
     while len(left):
-        apart += 1  # each entry with the one that stands so many places behind it, as long as that is of its n-gram
+        apart += 1  # pair entries of one n-gram at this distance
         left = left[: np.searchsorted(left, len(cell) - apart)]
         left = left[gram[left] == gram[left + apart]]
         where.append(doc[left] * size + doc[left + apart])

@@ -1,4 +1,4 @@
-"""Diversity by a model: how far apart it puts the responses of a group (appendix, metric validity).
+"""Diversity by a model: the distances of the responses' vectors (paper's appendix, metric validity).
 
 The paper names the models and, of hidden states, the layer; neither what is averaged nor what stands before the
 response. Ours: the mean of the last layer's states, after the final norm, over the tokens of the bare response. A model
@@ -162,7 +162,7 @@ def _loading(model: str, kind: str, extra: str) -> Iterator[None]:
     try:
         from transformers.utils.logging import disable_progress_bar
 
-        disable_progress_bar()  # the bar for reading the weights
+        disable_progress_bar()  # hides the progress bar of loading weights
         yield
     except ImportError as error:
         raise DiverError(f"{model}: {error}: {install(extra)}") from None

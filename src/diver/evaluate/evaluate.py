@@ -61,7 +61,7 @@ class Task:
     """By problem id, a digest of all that a response depends on; stored rows with another key belong to other
     settings."""
     info: Mapping[str, Any] = field(default_factory=dict)
-    """What the results say besides: title, source, ..."""
+    """Further entries of the results: title, source, ..."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def run(
     policy: Model | None = None,
     verification: Verification = DEFAULT,
 ) -> Path:
-    """Do what is missing of an evaluation; returns its folder.
+    """Run the missing parts of an evaluation; returns its folder.
 
     `benchmarks` stand for those of the settings, and `policy` says more of the model than --model.
     """
@@ -94,7 +94,7 @@ class SamplerHandle(NamedTuple):
     """Where the model's configuration and tokenizer are; None where only the server knows."""
 
     def template(self, problems: Sequence[Problem]) -> str:
-        """That of a chat model for these problems; DiverError for a model without a chat template."""
+        """The template of a chat model for these problems. DiverError for a model without a chat template."""
         from diver.sample.policy import load_configuration
 
         if self.policy and not load_configuration(self.policy).tokenizer.chat_template:
@@ -125,7 +125,7 @@ def sampler(config: EvalConfig, policy: Model | None = None) -> SamplerHandle:
     if config.generator == "endpoint":  # the model is named, not the server
         return SamplerHandle(policy.path, cache(lambda: load_generator(config, policy, policy.path, policy.path)))
     path, name = resolve(policy)
-    if config.generator == "vllm":  # other arithmetic, so another name
+    if config.generator == "vllm":  # vLLM's results differ by rounding, so the name differs
         name = f"{name}-vllm"
     return SamplerHandle(name, cache(lambda: load_generator(config, policy, path, name)), policy)
 

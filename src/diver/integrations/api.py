@@ -88,7 +88,7 @@ def advantages(
         "truncated": truncated,
     }
     absent = {name for name, value in {**optional, "decode": decode, "state": state}.items() if value is None}
-    missing = sorted(method.needs & absent) if "replay" not in method.needs else []  # it needs a trainer
+    missing = sorted(method.needs & absent) if "replay" not in method.needs else []  # replay needs a trainer
     without = f" without `{'` and `'.join(missing)}`" if missing else ""
     check_needs(method, f"diver.advantages{without}", {*NEEDS} - {*missing, "grades", "replay"})
     columns = {"responses": read, "outcomes": outcomes, "group_ids": group_ids}

@@ -1,4 +1,4 @@
-"""Which engines can run a method, by what it declares; no engine is imported."""
+"""Which engines can run a method, from the method's declarations; no engine is imported."""
 
 import re
 import sys

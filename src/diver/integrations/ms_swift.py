@@ -14,7 +14,7 @@ from diver.methods import Method
 
 SEAM = SEAMS["ms-swift"]
 REQUIRED: dict[str, Any] = {
-    "advantage_estimator": "grpo",  # the others scale the advantage
+    "advantage_estimator": "grpo",  # other estimators rescale the advantage
     "dynamic_sample": False,  # it samples again by the std of the advantages, which is not 0 where all are correct
     "overlong_filter": False,
 }

@@ -41,7 +41,7 @@ def check(method: Method, config: Any) -> None:
         **({"entropy_loss_coef": loss.entropy_coef} if loss.entropy_coef else {}),
     }
     wanted = {f"trainer.algorithm.{name}": value for name, value in algorithm.items()}
-    wanted["generator.step_wise_trajectories"] = False  # several rows of one response
+    wanted["generator.step_wise_trajectories"] = False  # it splits a response into several rows
     SEAM.check_settings(method, wanted, config)
     method.check_group_size(config.generator.n_samples_per_prompt, "generator.n_samples_per_prompt")
 

@@ -1,9 +1,8 @@
 """The entry point of SkyRL with a method of ours: `python -m diver.integrations.skyrl_main`, with SkyRL's own
 arguments.
 
-Or `trainer.override_entrypoint=diver.integrations.skyrl_main` with SkyRL's. DIVER_METHOD or DIVER_RECIPE names the
-method.
-"""
+With SkyRL's own entry point, set `trainer.override_entrypoint=diver.integrations.skyrl_main`. DIVER_METHOD or
+DIVER_RECIPE names the method."""
 
 import sys
 from typing import Any

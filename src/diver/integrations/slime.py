@@ -19,7 +19,7 @@ from diver.methods import Method
 SEAM = SEAMS["slime"]
 AGGREGATIONS = {"token-mean": True, "sequence-mean": False}
 """Our aggregation -> slime's calculate_per_token_loss."""
-KL = ("k3", "low_var_kl")  # slime's estimators that equal ours; the second also bounds it
+KL = ("k3", "low_var_kl")  # slime's KL estimators equal to ours; the second is also clamped
 OTHERS: dict[str, Any] = {
     "custom_advantage_function_path": None,
     "custom_pg_loss_reducer_function_path": None,

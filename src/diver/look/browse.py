@@ -21,8 +21,8 @@ from diver.look.run_record import RunRecord, conclusion, repeated, run_folders, 
 from diver.look.serve import watch
 from diver.look.source import MEASURED, Source
 
-BYTES = 40_000_000  # read before the first page; a few seconds
-RUN_GROUPS, GROUPS = 200, 100  # shown by default on the page of a run, on that of a dump
+BYTES = 40_000_000  # bytes read before the first page, in a few seconds
+RUN_GROUPS, GROUPS = 200, 100  # groups shown by default: page of a run, page of a dump
 
 
 @settings

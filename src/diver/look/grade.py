@@ -243,7 +243,7 @@ def _pass_at_k(responses: Sequence[Response], verdicts: Sequence[bool | None], k
 
 
 def confusion(responses: Sequence[Response]) -> tuple[dict[str, int], list[str]]:
-    """How often each grade meets each label, by "LABEL labelled, GRADE", and in words; empty without labels.
+    """The counts of each pair of label and grade, by "LABEL labelled, GRADE", and in words; empty without labels.
 
     A warning follows where the grades contradict most labels, of all or of those that say correct.
     """

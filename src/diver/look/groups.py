@@ -22,11 +22,11 @@ from diver.look.problems import column, pair_values
 
 GROUPS = 200  # groups on a page
 RESPONSES = 64  # responses shown in a group
-TURNS = 64  # turns of a trajectory that are shown, its first
-ACTIONS, ACTION = 8, 200  # actions in the line of a turn, and characters of each
+TURNS = 64  # the first turns of a trajectory, which are shown
+ACTIONS, ACTION = 8, 200  # maximum actions in the line of a turn, and characters per action
 BYTES = 2_050_000  # compressed data of GROUPS groups, so that the page stays below 3 MB; more groups are allowed more
 LENGTHS = (12_000, 6_000, 3_000, 1_500, 800, 400, 200, 100)  # characters of a response; the first that fits BYTES
-# An answer outside of a formula, drawn all the same.
+# An answer outside of math delimiters, rendered as a formula.
 _BOX = re.compile(r"\\boxed\s{0,4}\{(?:[^{}]|\{[^{}]{0,200}\}){0,200}\}")
 HEAD = 0.7  # this fraction of a text that is too long is its beginning; the rest is its end, where the answer is
 
@@ -54,7 +54,7 @@ def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
     lengths = [len(response["text"][0]) for group in whole for response in group["responses"]]
     for characters in LENGTHS:
         if sum(min(length, characters) for length in lengths) > 6 * budget and characters != LENGTHS[-1]:
-            continue  # text compresses up to about sixfold: not worth trying
+            continue  # text compresses at most about sixfold, so this cannot fit
         converted = Formulas()
         data = {
             "groups": [_cut(group, characters, converted) for group in whole],

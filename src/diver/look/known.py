@@ -1,4 +1,4 @@
-"""What responses that exist already answer: each group's problem, with its reference answer and its verifier.
+"""The problem of each group of stored responses, with its reference answer and verifier.
 
 Rollouts of `diver train` answer the problems of their run's recipe: a verifier may need more of a problem than its
 answer, such as the numbers of Countdown. Others answer what their rows say.
@@ -19,7 +19,7 @@ from diver.tasks.splits import load
 from diver.tasks.verify import get_grader
 from diver.tasks.verify.choice import LETTERS
 
-BY_ANSWER = ("math", "gsm8k", "choice", "math-verify")  # they need nothing but the reference answer
+BY_ANSWER = ("math", "gsm8k", "choice", "math-verify")  # graders that need only the reference answer
 OTHERWISE = "--grader math grades by the reference answers in the rollouts"
 Reasoned = tuple[Problem, str]
 """The problem of a row, and why its verifier grades it."""

@@ -107,7 +107,7 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     require("scipy")  # the intervals need it
     show, log = log, config.notes(log)
     ks = parse_ks(config.k)
-    unknown = [dict.fromkeys(config.names, math.nan)]  # for a single response; equal ones have 0
+    unknown = [dict.fromkeys(config.names, math.nan)]  # a single response has no diversity; equal ones have 0
     groups = {}
     for name, read in _read(config, log):
         groups[name] = [

@@ -1,4 +1,4 @@
-"""The one writer of pages: an HTML file with its own style sheet and script, and a policy that lets nothing else act.
+"""Writes every page: an HTML file with its own style sheet and script, and a policy that blocks all else.
 
 What a model or a data set wrote reaches the page in two ways only: as escaped text, and in the packed data, which the
 script shows through text nodes. The policy forbids every request and every script but the one whose hash it names.

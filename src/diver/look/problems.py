@@ -1,4 +1,4 @@
-"""From groups to numbers, from those to one row a problem, and from these to a mean with its interval."""
+"""Values of groups, tables with one row per problem, and means with intervals."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ RANGES = {
     **dict.fromkeys(("hidden-state", "embedding"), (0.0, 2.0)),
     **dict.fromkeys(("words", "entropy", "length_mean"), (0.0, math.inf)),
 }
-"""Between which a value must lie, of what is no share (`bounds_of`)."""
+"""The range of metrics that are not fractions (`bounds_of`)."""
 
 EFFECTIVE_OF = {"pair_diversity": EFFECTIVE[True], "pair_diversity:formulas": EFFECTIVE[False]}
 PAIR_KINDS = ("pair_diversity", "pair_diversity:formulas", "pair_diversity:textual")
@@ -191,7 +191,7 @@ def column(name: str) -> Measure:
 
 
 def outcome_values(group: Group, threshold: float) -> dict[str, float]:
-    """What costs next to nothing, of every group that is read; NaN where it is not known.
+    """Cheap values of every group that is read; NaN if unknown.
 
     A name that ends in :correct or :wrong is of those responses alone. Entropy is that of the file, in nats per token;
     where it has none but log-probabilities, the mean of -log p over the sampled tokens, which estimates it.

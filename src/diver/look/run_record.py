@@ -1,5 +1,4 @@
-"""A run folder, and the result of its run in words. A run that is still training, or was killed, is reported as far as
-it got."""
+"""A run folder, and the result of its run in words. An unfinished run is reported up to its last step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a run that goes on, served to this machine alone."""
+"""Serve the page of a running training to this machine only."""
 
 import threading
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def server(page: Page, port: int) -> ThreadingHTTPServer:
 
     class Handler(BaseHTTPRequestHandler):
         def handle(self) -> None:
-            with suppress(ConnectionError):  # who asked has left
+            with suppress(ConnectionError):  # the client has disconnected
                 super().handle()
 
         def do_GET(self) -> None:

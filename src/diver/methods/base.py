@@ -133,8 +133,7 @@ class Overlong:
 
 @dataclass(frozen=True)
 class Context:
-    """What a method may look at besides a group: how far the run is, its state, and `decode` where the engine has
-    one."""
+    """Inputs of a method besides a group: the progress of the run, the state, and `decode` if the engine has one."""
 
     progress: Progress | float = 0.0
     state: State = field(default_factory=dict)
@@ -449,7 +448,7 @@ def _sampled_of(groups: Sequence[Group], sampled: Sequence[Group]) -> list[Group
     def rows(group: Group) -> set[tuple[str, int, str]]:
         return {(group.problem.id, rollout.index, rollout.response) for rollout in group.rollouts}
 
-    waiting = iter(sampled)  # both are in one order
+    waiting = iter(sampled)  # `waiting` and the groups have the same order
     return [next((whole for whole in waiting if rows(part) <= rows(whole)), part) for part in groups]
 
 

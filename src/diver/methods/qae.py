@@ -34,4 +34,4 @@ class Qae(ClipHigher):
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         a = super().advantages(group, context)
-        return a - np.quantile(a, self.quantile)  # the same: (r - mean) / std keeps the order and the proportions
+        return a - np.quantile(a, self.quantile)  # (r - mean) / std preserves the quantile's rank

@@ -110,7 +110,7 @@ def _setting(flag: str, kinds: Mapping[str, Any]) -> tuple[list[str], Any]:
 
 
 def _value(texts: Sequence[str], kind: Any) -> Any:
-    """Texts as a value of this annotation, as a file would give it; a text that is none is left to be refused."""
+    """Convert texts to a value of this annotation. A text that does not fit is returned unchanged and refused later."""
     core, of = plain(kind), typing.get_args(plain(kind))
     if is_table(kind):
         if len(texts) % 2:

@@ -80,7 +80,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise DiverError(f"{path}: there is no such recipe; `diver train --help` lists its keys") from None
     except (OSError, UnicodeDecodeError) as e:
         raise DiverError(f"{path}: cannot be read ({e})") from None
-    except (ValueError, RecursionError) as e:  # a ValueError alone for a number of more than 4,300 digits
+    except (ValueError, RecursionError) as e:  # a plain ValueError: a number of over 4,300 digits
         raise DiverError(f"{path}: is not TOML: {e}") from None
     errors, sections = Errors(), {}
     for section, body in table.items():

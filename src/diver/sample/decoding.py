@@ -13,7 +13,7 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from diver.core.types import DiverError
 from diver.sample.policy import hidden_states, logits_of
 
-ALIGNMENT = 16  # columns: what a GPU's attention kernels read is a multiple of it where the capacity allows
+ALIGNMENT = 16  # columns; attention kernels on a GPU prefer multiples of it
 # On a CPU, the capacity grows by this many columns, or by an eighth if that is more. With a larger reserve, the rows
 # lie far apart in memory and attention reads them half as fast. The eighth bounds how often a long cache is copied.
 GROWTH = 32
@@ -107,7 +107,7 @@ class RowCache(DynamicCache):
         step = ALIGNMENT if self.lengths.device.type == "cuda" else 1
         self.width = min(-(-longest // step) * step, self.limit)
         self.reserve(self.width)
-        self.lengths.clamp_(max=self.width - 1)  # a row that has ended may be longer
+        self.lengths.clamp_(max=self.width - 1)  # a finished row may exceed the width
         column = torch.arange(self.width, device=self.lengths.device)
         last = self.lengths[:, None]
         seen = column <= last
@@ -161,7 +161,7 @@ class Prefill(NamedTuple):
 
 
 class Decoding:
-    """Which job each row has, how far it is, and the cache. The loop: `refill`, tokens by `logits`, `take`, `advance`.
+    """The job and progress of each row, and the cache. The loop: `refill`, tokens by `logits`, `take`, `advance`.
 
     `job` is -1 where a row is free; `count` are the tokens sampled. Tokens and their scores are kept in rings over
     steps, which are as long as the longest response may be.

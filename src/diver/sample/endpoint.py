@@ -102,8 +102,7 @@ class EndpointGenerator:
 
     @property
     def note(self) -> str:
-        """What the responses depend on that no request sets; empty for a server that is known,
-        or where `extra` says."""
+        """Server settings on which the responses depend; empty for a known server, or if `extra` sets them."""
         if self.owner in PLAIN_SAMPLING or self.endpoint.extra:
             return ""
         return (
@@ -114,8 +113,8 @@ class EndpointGenerator:
     def generate(
         self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = ()
     ) -> Iterator[Generation]:
-        """As replies come. The event loop runs while the next one is waited for, so at most `concurrency` requests
-        are lost when the consumer dies."""
+        """Yield replies as they arrive. The event loop runs only while the next reply is awaited. At most `concurrency`
+        requests are lost when the consumer dies."""
         extra = PLAIN_SAMPLING.get(self.owner, {}) | dict(self.endpoint.extra)
         extra |= {"stop_token_ids": list(params.stop_token_ids)} if params.stop_token_ids else {}
         body = {"model": self.name, "temperature": params.temperature, "top_p": 1.0, "max_tokens": params.max_tokens}
@@ -141,7 +140,7 @@ class EndpointGenerator:
                         else:
                             yield task.result()
                             answered = True
-                    if answered:  # until one is answered, a common cause may refuse all of them
+                    if answered:  # before the first success, all may fail for one reason
                         yield from (error.generation for error in refused)
                         refused = []
                 if refused:
@@ -181,7 +180,7 @@ class EndpointGenerator:
         """The models that the server lists, with their owners; DiverError where its reply is no list of models."""
         try:
             cards = sorted((await client.models.list()).data, key=lambda card: str(card.id))
-            return {str(card.id): str(getattr(card, "owned_by", "")) for card in cards}  # many servers leave it out
+            return {str(card.id): str(getattr(card, "owned_by", "")) for card in cards}  # many servers omit owned_by
         except (self._openai.NotFoundError, AttributeError, TypeError, ValueError):
             raise DiverError(
                 f"{self.endpoint.url}/models: the reply is not a list of models, so this is not an OpenAI-compatible "
@@ -267,7 +266,7 @@ def _retry_after(error: Any) -> float:
     """The seconds for which the server asks to wait; 0 where it does not."""
     try:
         return max(0.0, float(error.response.headers["retry-after"]))
-    except (AttributeError, KeyError, ValueError):  # no reply, no such header, or a date
+    except (AttributeError, KeyError, ValueError):  # no reply, no Retry-After, or a date in it
         return 0.0
 
 

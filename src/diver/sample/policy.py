@@ -25,7 +25,7 @@ from diver.tasks import hub
 from diver.tasks.templates import with_chat_template_kwargs
 from diver.tasks.testbeds import policy_folder
 
-BF16_PARAMETERS = 50_000_000  # below, converting to bfloat16 takes what the products save
+BF16_PARAMETERS = 50_000_000  # in smaller models, the conversion costs what bfloat16 saves
 BF16_SPEEDUP = 1.5  # bfloat16 is worth its rounding if it multiplies matrices this many times faster
 CHUNK_ELEMENTS = 1 << 27  # logits that are computed at a time; 512 MB in float32
 ADAPTERS = "adapter_config.json"  # the file that marks a folder of LoRA adapters saved by peft
@@ -182,7 +182,7 @@ def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: b
 
 
 def precision_note(settings: Model, model: Any) -> str:
-    """Offers bfloat16 on a CPU that is faster in it, for a model whose time is that of its matrix products; else ""."""
+    """A line that suggests bfloat16, for a large model on a CPU that is faster in it; else ""."""
     if settings.precision != "auto" or model.device.type != "cpu" or model.num_parameters() < BF16_PARAMETERS:
         return ""
     if (speedup := bf16_speedup()) < BF16_SPEEDUP:
@@ -258,7 +258,7 @@ def load_configuration(settings: Model) -> Configuration:
         raise DiverError(f"model.path {settings.path!r}: its tokenizer cannot be loaded ({hub.one_line(e)})") from None
     try:
         generation_config = GenerationConfig.from_pretrained(base, **options)
-    except OSError:  # a folder need not have one
+    except OSError:  # generation_config.json is optional
         generation_config = GenerationConfig.from_model_config(config)
     return Configuration(config, generation_config, tokenizer)
 

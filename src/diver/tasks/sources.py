@@ -74,7 +74,7 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
     try:
         problems = deduplicate(rows, replace(source, path=name or source.path), source.path, notes)
     except InvalidRow as error:
-        raise DiverError(f"{error}{'' if name else _options(error, prefix)}") from error  # a benchmark has no such keys
+        raise DiverError(f"{error}{'' if name else _options(error, prefix)}") from error  # a benchmark has no such key
     for problem in problems:
         get_grader(problem.verifier, f"{prefix}verifier").check(problem, f"{source.path}: ")
     prose = [  # answers of three or more words without a formula

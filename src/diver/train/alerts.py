@@ -1,4 +1,4 @@
-"""Alerts: what goes wrong in a run, from its metrics, in words, and at which steps.
+"""Alerts: problems of a run, found from its metrics, in words and with the steps.
 
 The page of a run shows all of them with their intervals; `AlertLog` prints each once while the run trains. alerts.toml
 has the limits, and alert_rates.toml the rates of false alarms that studies/alerts has measured at them.
@@ -78,7 +78,7 @@ class LiveAlerts:
         self._log = AlertLog(self._added(), f"{folder.name}: ")
 
     def look(self) -> None:
-        """Print what the rows since the last look raise."""
+        """Print the alerts of the rows since the last call."""
         for row in self._added():
             self._log.log(row["step"], row)
 
@@ -172,7 +172,7 @@ def level(
         return None
     beyond = (values > above * unit) | (values < below * unit)
     if part := mostly or hardly:
-        little = mean(metrics.reindex(columns=[part]).loc[known.index, part]) < values / 2  # not where it is unknown
+        little = mean(metrics.reindex(columns=[part]).loc[known.index, part]) < values / 2  # False where it is unknown
         beyond &= little if hardly else ~little
     if not (spans := _spans(beyond)):
         return None

@@ -60,7 +60,7 @@ def save(
 
 
 def check(path: Path) -> None:
-    """Raises DiverError where a file of the checkpoint is not what was saved: gone, or with other bytes."""
+    """Raises DiverError if a file of the checkpoint is missing or differs from what was saved."""
     if not (path / CHECKSUMS).is_file():
         return  # a checkpoint of an earlier version
     for name, checksum in read_json(path / CHECKSUMS).items():
@@ -151,7 +151,7 @@ def read_state(path: Path) -> State:
         nonlocal start
         if isinstance(value, dict) and value.keys() == {ARRAYS}:
             start += value[ARRAYS]
-            return found[start - value[ARRAYS] : start].copy()  # a view would keep all of them in memory
+            return found[start - value[ARRAYS] : start].copy()  # a view would keep the complete array in memory
         return {key: restored(v) for key, v in value.items()} if isinstance(value, dict) else value
 
     state = dict(restored(read_json(path / STATE)))

@@ -80,7 +80,7 @@ class Trackio:
     def __init__(self, folder: Path, project: str, config: Mapping[str, Any]) -> None:
         import trackio
 
-        name = f"{folder.resolve().name}-{run_id(folder, config)[:4]}"  # a run is known by its name
+        name = f"{folder.resolve().name}-{run_id(folder, config)[:4]}"  # the logger identifies a run by its name
         self._run = trackio.init(project, name=name, resume="allow", embed=False, config=dict(config))
         self.close = self._run.finish
 

@@ -58,7 +58,7 @@ def stop_request(stop: Stop | None = None) -> Iterator[Stop]:
             with contextlib.suppress(OSError):  # not through a buffer, which may be in use where the signal came
                 os.write(2, b"\n" + NOTICE.encode())
 
-    if threading.current_thread() is not threading.main_thread():  # only there may signals be handled
+    if threading.current_thread() is not threading.main_thread():  # Python handles signals only in the main thread
         yield stop
         return
     before = {number: signal.getsignal(number) for number in SIGNALS}

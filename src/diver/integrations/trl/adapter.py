@@ -189,7 +189,7 @@ class GroupAdvantage:
         for i, (prompt, ids, end) in enumerate(zip(prompts, tokens, ends, strict=True)):
             turns = _turns(completions[i])
             text = self._response(completions[i], ids, turns)
-            start = text.rfind(written[i])  # what is graded stands behind a parsed thought
+            start = text.rfind(written[i])  # the graded text follows the parsed thought
             rollout = Rollout(
                 text,
                 list(ids),
@@ -216,7 +216,7 @@ class GroupAdvantage:
         return [None] * len(columns["completions"])
 
     def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
-        limit = self.args.max_completion_length or 1  # without a limit, what no end token ends was cut
+        limit = self.args.max_completion_length or 1  # without a limit, no end token means truncated
         return [is_truncated(ids, limit, self.ends) for ids in tokens]
 
     def _response(self, completion: Any, ids: Sequence[int], turns: Sequence[Turn]) -> str:
@@ -288,7 +288,7 @@ def gathered(make: Callable[[], list[Row]]) -> tuple[list[Row], int]:
 
     A process that fails says so to the others, which otherwise would wait for it.
     """
-    from accelerate import PartialState  # comes with TRL; what TRL can carry is known without it
+    from accelerate import PartialState  # installed with TRL; other functions here work without it
     from accelerate.utils import gather_object
 
     rows: list[Row] = []

@@ -1,4 +1,4 @@
-"""From a recipe to what TRL's GRPOTrainer is given. Neither TRL nor torch is imported."""
+"""Convert a recipe to the arguments of TRL's GRPOTrainer. Neither TRL nor torch is imported."""
 
 import re
 import sys

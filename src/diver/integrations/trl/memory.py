@@ -123,7 +123,7 @@ def nearest(shape: Shape, recipe: Recipe, card: int) -> str:
     """What fits on the card: the recipe with half as many responses in a forward pass, or problems in a step, and so
     on."""
     train = recipe.train
-    for rows in _halves(recipe.trl.rows_per_device):  # rows decide the memory of the update, problems that of sampling
+    for rows in _halves(recipe.trl.rows_per_device):  # rows: memory of the update; problems: of sampling
         for problems in _halves(train.batch_size):
             mini = math.gcd(problems, train.mini_batch_size)
             smaller = replace(train, batch_size=problems, mini_batch_size=mini)

@@ -149,7 +149,7 @@ def check(args: Any, method: Method) -> None:
     if "epsilon_high" in given and given["epsilon_high"] is None:
         given["epsilon_high"] = args.epsilon
     if given.get("router_aux_loss_coef", 0) is None:
-        wanted.pop("router_aux_loss_coef")  # a model without experts has no such loss; `check_loss` asks the trainer
+        wanted.pop("router_aux_loss_coef")  # no experts, no such loss; `check_loss` checks the model
     if not method.loss.kl_coef:
         wanted.pop("use_bias_correction_kl", None)  # the divergence is not in the loss
     wrong = [f"{name}={value!r} (it is {given[name]!r})" for name, value in wanted.items() if given[name] != value]

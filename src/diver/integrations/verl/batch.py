@@ -100,7 +100,7 @@ def _rollout(row: Mapping[str, Any], index: int, decode: Decode, truncated: Trun
     grade, logprobs, end = info.get("grade"), row.get("rollout_log_probs"), info.get("answer_end")
     return Rollout(
         decode(tokens[own].tolist()),
-        answer_end=int(end) if end is not None and bool(own.all()) else None,  # else tools' text counts
+        answer_end=int(end) if end is not None and bool(own.all()) else None,  # else it counts tools' text
         tokens=tokens[own].tolist(),
         logprobs=None if logprobs is None else logprobs[own].float().numpy(),
         index=index,

@@ -31,7 +31,7 @@ FIXED: dict[str, Any] = {
     f"{ROLLOUT}.val_kwargs.do_sample": True,
     f"{ROLLOUT}.calculate_log_probs": True,  # for the alert that sampler and trainer disagree
     f"{ACTOR}.use_dynamic_bsz": True,
-    f"{ACTOR}.strategy": "fsdp2",  # with which the tests run; verl's default is FSDP1
+    f"{ACTOR}.strategy": "fsdp2",  # the tests use FSDP2; verl's default is FSDP1
     CONTENTS: ["model", "optimizer", "extra", "hf_model"],  # diver eval reads hf_model
 }
 
@@ -144,7 +144,7 @@ def _plugin(recipe: Recipe) -> dict[str, str]:
     as_table, read_first = dataclasses.asdict, {"frame": recipe.method.frame, "loss": {"name": recipe.method.loss.name}}
     name, default = recipe.method.name, method_named(recipe.method.name)
     method = _changed(as_table(recipe.method), as_table(default))
-    if "frame" in method or "name" in method.get("loss", {}):  # these decide what the other defaults are
+    if "frame" in method or "name" in method.get("loss", {}):  # the frame and the loss set other defaults
         method = merge(read_first, _changed(as_table(recipe.method), as_table(method_named(name, **read_first))))
     verify = _changed(as_table(recipe.verify), as_table(Verification()))
     return {

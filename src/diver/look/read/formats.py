@@ -174,7 +174,7 @@ def rows_within(path: Path, size: int) -> int | None:
 
         try:
             return max(1, ParquetFile(path).metadata.num_rows * size // path.stat().st_size)
-        except (ArrowException, OSError):  # whoever reads it says so
+        except (ArrowException, OSError):  # reading the file raises the error with its reason
             return None
     if path.suffix != ".jsonl":
         return None

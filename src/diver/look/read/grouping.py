@@ -35,7 +35,7 @@ def grouped(
     for part in found:
         problem = part.group.problem
         origin = (problem.source, problem.meta.get("step"), problem.meta.get("by"), problem.id)
-        waiting.setdefault((*origin, part.key), []).append(part._replace(key=""))  # a key may be as long as a prompt
+        waiting.setdefault((*origin, part.key), []).append(part._replace(key=""))  # a key may be long
         for column, value in (part.ids or {}).items():
             of_id = hash((problem.source, problem.meta.get("by"), column, value))
             if column not in not_ids and prompts.setdefault(of_id, hash(part.key)) != hash(part.key):

@@ -302,7 +302,7 @@ PLAIN = {  # layouts with nested rows: the function that makes plain rows of one
     "verl": verl_row, "slime": slime_row, "SkyRL": skyrl_row, "NeMo-RL": nemo_rl_row, "prime-rl": prime_rl_row,
     "inspect_ai": inspect_ai_row, "lm-eval": lm_eval_row,
 }  # fmt: skip
-READ = {  # where names are not enough
+READ = {  # layouts that column names alone do not identify
     TRAIN: diver_train,
     EVAL: diver_eval,
     "TRL": trl,

@@ -1,4 +1,4 @@
-"""From a path to groups: which layout each file has, and what a user should know of it."""
+"""Read the groups of a path: the layout of each file, its rollouts, and notes for the user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ANY_COLUMNS = Columns()
-THRESHOLD = 0.5  # default of every command
+THRESHOLD = 0.5  # default of --threshold in every command
 LARGE = 200_000_000  # bytes that take some seconds
 
 

@@ -1,4 +1,4 @@
-"""Values of other people's columns as ours: texts, prompts, outcomes, numbers by token."""
+"""Convert values of foreign columns: texts, prompts, outcomes, numbers per token."""
 
 import math
 import sys
@@ -46,7 +46,7 @@ def unwrapped(value: Any) -> Any:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value says nothing: null, NaN, an empty object or list, such as a chat without turns."""
+    """Whether a value is empty: null, NaN, an empty object or list, such as a chat without turns."""
     if isinstance(value, list | dict):
         return not value
     return value is None or (isinstance(value, float) and math.isnan(value))

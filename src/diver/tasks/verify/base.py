@@ -112,7 +112,7 @@ class Grader:
         return None
 
     def reached(self, response: str, problem: Problem) -> str:
-        """What two wrong responses share if they are wrong in the same way; "" without an answer."""
+        """A key that is equal for wrong responses with the same answer; "" without an answer."""
         return self.final_answer(response, problem) or ""
 
     def solution(self, response: str, problem: Problem) -> str:

@@ -20,7 +20,7 @@ class PendingComparison(NamedTuple):
     golds: tuple[str, ...]
 
 
-MOST_POWERS = 256  # each is looked at up to the end of its exponent
+MOST_POWERS = 256  # each is scanned to the end of its exponent
 
 _POWER = re.compile(r"(?:\^|\*\*)\s*")
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")

@@ -218,7 +218,7 @@ def _choice(text: str, statement: Statement | None, options: Mapping[str, str]) 
     choice = _label(content, options)
     several = _SEVERAL.fullmatch(content[:2000])
     if choice is None and not (several and {*several.groups()} <= {*(options or UNLISTED)}):
-        # such as a formula, after which the letter may stand
+        # e.g. a formula: the letter may follow it
         choice = _said(text[statement.end :], options, alone=False)
     return choice or None
 
@@ -318,7 +318,7 @@ def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> st
         another = _ANOTHER.match(text, end) or beside or (match[group].islower() and _SMALL_TOO.match(text, end))
         if another and _is_another(another, label, options):
             last, end_of_row = "", another.end(1)
-        elif not match.start() < end_of_row <= match.end():  # else it is the last of a row
+        elif not match.start() < end_of_row <= match.end():  # otherwise the match is the last letter of a row
             last = label
     return last
 

@@ -50,7 +50,7 @@ def derive(numbers: list[int], rng: random.Random) -> list[Step]:
         operation = rng.choice(OPERATIONS)
         result = calculate(pool[a], operation, pool[b])
         if result is None:
-            continue  # another pair or operation works: the larger minus the smaller, or a number over its equal
+            continue  # redundant: larger - smaller, or x / x, covers it
         steps.append(Step(pool[a], operation, pool[b], result))
         pool = [n for i, n in enumerate(pool) if i not in (a, b)] + [result]
     return steps

@@ -249,7 +249,7 @@ def _name(text: str) -> str:
     return named["name"] if named else ""
 
 
-@lru_cache(maxsize=1024)  # a reference answer comes with every answer to it
+@lru_cache(maxsize=1024)  # the same reference answer is read for each response
 def _parse(text: str) -> list[Any]:
     # Its rule of units would leave out the h of \pi r^2 h.
     normal = NormalizationConfig(units=False, malformed_operators=True, nits=True)

@@ -367,7 +367,7 @@ def _balanced(text: str, tokens: re.Pattern[str], start: int) -> tuple[list[Box]
 
 def _closing(text: str) -> Statement | None:
     """Minerva's last closing sentence; None without one, or where it is prose or holds nothing."""
-    if "hope" not in text:  # nearly always, and quicker than the pattern
+    if "hope" not in text:  # true of most texts, and faster than the pattern
         return None
     opened, span = -1, None
     for mark in _CLOSING.finditer(text):

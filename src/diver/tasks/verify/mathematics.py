@@ -132,7 +132,7 @@ def _of_free_text(tail: str, problem: Problem) -> Grade | PendingComparison:
 
 def _settle(answers: Sequence[str], problem: Problem) -> Grade | PendingComparison:
     gold = problem.answer
-    if known_answer(gold).count("=") > 1:  # names against names, where the answer has them
+    if known_answer(gold).count("=") > 1:  # named values are compared by name
         answers = answers[:1]
     if not any(plain(answer) for answer in answers):
         return Grade.NO_ANSWER

@@ -1,4 +1,4 @@
-"""Worker processes that grade other people's text and can be killed.
+"""Worker processes that grade untrusted text and can be killed.
 
 A degenerate answer can keep SymPy busy for ever or fill the machine's memory. A thread cannot be stopped, and an alarm
 inside the process neither works outside the main thread nor interrupts C code. So each job runs in one of a few
@@ -216,7 +216,7 @@ class Pool:
         if message is None or "fatal" in message:
             if not worker.ready:
                 reason = message["fatal"] if message else f"not ready after {STARTUP_SECONDS:g} seconds"
-                if message is None and heard:  # asked before it is killed: -9 would be the code of our own kill
+                if message is None and heard:  # read before the kill, which would set it to -9
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         worker.process.wait(10.0)
                     reason = f"exit code {worker.process.returncode}"
