@@ -19,7 +19,7 @@ class Range(NamedTuple):
     first: int
     last: int
     sign: int
-    """1 where the difference is above 0, -1 where it is below, 0 where the band holds 0."""
+    """1 where the difference is above 0, -1 where it is below, 0 if the band holds 0."""
 
 
 class Band(NamedTuple):
@@ -60,7 +60,7 @@ class Band(NamedTuple):
     def crossing(self) -> tuple[int, int] | None:
         """The confidence set of the first k at which the sign differs from that before: (first, last).
 
-        None where the band does not show both signs.
+        None if the band does not show both signs.
         """
         signed = [r for r in self.ranges if r.sign]
         for before, after in itertools.pairwise(signed):

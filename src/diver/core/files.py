@@ -42,14 +42,14 @@ def write_parts(path: Path, parts: Iterable[bytes]) -> None:
             os.fsync(file.fileno())
         os.replace(aside, path)
     except OSError as e:
-        e.filename = str(path)  # a full disk does not say whose file it is
+        e.filename = str(path)  # the error of a full disk does not name the file
         raise
     finally:
         aside.unlink(missing_ok=True)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it. DiverError where one of them is a file, or in a place such as /proc."""
+    """Make a folder and those above it. DiverError if one of them is a file, or in a place such as /proc."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError, FileNotFoundError):

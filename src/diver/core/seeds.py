@@ -61,7 +61,7 @@ def uniform(seeds: np.ndarray, token: int | np.ndarray) -> np.ndarray:
 
 
 EVERY = 8  # one generated problem in this many is held out
-PATIENCE = 20_000  # give up after so many candidates in a row without a new problem
+PATIENCE = 20_000  # consecutive candidates without a new problem before giving up
 
 
 def is_held_out(key: str) -> bool:
@@ -92,7 +92,7 @@ def distinct(candidates: Iterator[tuple[str, T]], count: int, *, held_out: bool,
     return [*found.values()]
 
 
-BLOCK, BLOCKS = 1 << 16, 64  # bytes hashed, evenly over a file: some of every layer, and fast for any size
+BLOCK, BLOCKS = 1 << 16, 64  # bytes hashed per file, evenly spaced over all layers
 MODEL_FILES = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt")  # .jinja: a chat template; .txt: merges
 ROW_FILES = (".jsonl", ".parquet", ".csv")  # file types read from a folder
 

@@ -52,7 +52,7 @@ def between(low: float, high: float, **values: float) -> None:
 
 
 def read(cls: type[T], table: Any, where: str) -> T:
-    """`cls` made of `table`, types strict (an integer does for a float, "0.1" does not).
+    """Build `cls` from `table` with strict types (an integer is accepted as a float, "0.1" is not).
 
     Args:
         cls: a settings class, or any annotation.
@@ -83,12 +83,12 @@ def read(cls: type[T], table: Any, where: str) -> T:
             if found["type"] == "unexpected_keyword_argument":
                 *table_loc, unknown = loc
                 reason = f"unknown key{_hint(str(unknown), _keys(cls, table_loc))}"
-            messages.setdefault(key, f"{key or 'settings'}: {reason}")  # a union has an error for each of its types
+            messages.setdefault(key, f"{key or 'settings'}: {reason}")  # pydantic reports one error per type of a union
         raise DiverError(*messages.values()) from None
 
 
 def _given(loc: Iterable[int | str], table: Any) -> list[int | str]:
-    """The part of a pydantic location that `table` has: behind it stands the name of a type, or [key]."""
+    """The part of a pydantic location that is in `table`, without the trailing name of a type or [key]."""
     known = []
     for step in loc:
         try:
@@ -130,7 +130,7 @@ def words(value: Any) -> Any:
 
 
 def check_booleans(table: Mapping[str, Any], name: str) -> None:
-    """Raises ValueError for a text that was to be a boolean: whoever reads it would take "false" for true."""
+    """Raises ValueError for a text in place of a boolean: the text "false" would count as true."""
     for key, value in table.items():
         if isinstance(value, str) and value.lower() in ("true", "false"):
             raise ValueError(f"{name}.{key}: {value!r} is a text; write {value.lower()} without quotes")
@@ -172,7 +172,7 @@ def call_own(what: str, function: Callable[..., Any], *given: Any) -> Any:
 
 
 def own_place(error: Exception) -> str:
-    """`file:line` where the error left the user's own files, "" where it passed none of them.
+    """`file:line` where the error left the user's own files, "" if it passed none of them.
 
     Files of this package, of the standard library and of installed packages are not the user's own.
     """
@@ -185,7 +185,7 @@ def own_place(error: Exception) -> str:
     return own
 
 
-@functools.cache  # making one takes longer than reading a recipe with it
+@functools.cache  # building an adapter takes longer than reading a recipe
 def _adapter(cls: Any) -> Any:
     from pydantic import TypeAdapter
 

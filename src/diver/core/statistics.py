@@ -20,7 +20,7 @@ DETECTABLE = (1.96 + 0.84) / 1.96  # a two-sided test at 5 % with a power of 80 
 
 
 class Estimate(NamedTuple):
-    """A mean and the ends of its interval, in the unit of the values; NaN where it is unknown."""
+    """A mean and the ends of its interval, in the unit of the values; NaN if it is unknown."""
 
     mean: float
     low: float
@@ -61,7 +61,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> np.ndarray:
         k: samples that are drawn.
 
     Returns:
-        float64 [problems] in [0, 1]; NaN where n < k, since the estimate is undefined.
+        float64 [problems] in [0, 1]; NaN if n < k, since the estimate is undefined.
     """
     n, c = np.broadcast_arrays(np.asarray(n), np.asarray(c))
     if not (np.issubdtype(n.dtype, np.integer) and np.issubdtype(c.dtype, np.integer)):
@@ -97,7 +97,7 @@ def distinct_at_k(n: int, counts: ArrayLike, k: int) -> float:
         k: samples that are drawn.
 
     Returns:
-        0 without correct samples; NaN where n < k.
+        0 without correct samples; NaN if n < k.
     """
     counts = np.atleast_1d(np.asarray(counts, dtype=np.int64))
     if counts.ndim != 1 or counts.sum() > n:
@@ -129,7 +129,7 @@ def effective_number(diversity: float) -> float:
         diversity: D of `pair_diversity`, as a mean over problems. The mean of the numbers would have no bound.
 
     Returns:
-        NaN where D is unknown, or is 1: no two responses were alike, so that their number is not bounded.
+        NaN if D is unknown, or is 1: no two responses were alike, so that their number is not bounded.
     """
     return 1.0 / (1.0 - diversity) if diversity < 1 else np.nan
 
@@ -146,7 +146,7 @@ def maj_at_k(votes: ArrayLike, k: int) -> float:
         k: samples that vote.
 
     Returns:
-        A run without a vote counts 0; NaN where n < k.
+        A run without a vote counts 0; NaN if n < k.
     """
     votes = np.asarray(votes)
     if votes.ndim != 1 or not np.issubdtype(votes.dtype, np.integer):
@@ -231,7 +231,7 @@ def over_strata(values: Sequence[ArrayLike], level: float = 0.95) -> Estimate:
     problems.
 
     The sets themselves are not random. The variance is the sum of the variances of their means, over their number
-    squared, and t has Satterthwaite's degrees of freedom. The interval is NaN where a set has one value; without any
+    squared, and t has Satterthwaite's degrees of freedom. The interval is NaN if a set has one value; without any
     set all three are NaN.
     """
     from scipy.special import stdtrit
@@ -303,7 +303,7 @@ def _difference(y: np.ndarray, level: float, coins: bool) -> tuple[np.ndarray, n
     gain, loss = (part.mean((-2, -1)) for part in parts)
     (gain_low, gain_high), (loss_low, loss_high) = (_share(part, level, coins=coins) for part in parts)
     h1, h2 = (_half_width(part, level) for part in parts)
-    with np.errstate(divide="ignore", invalid="ignore"):  # correlation of the two means; 0 if one of them does not vary
+    with np.errstate(divide="ignore", invalid="ignore"):  # correlation of the two means; 0 if one of them is constant
         correlation = np.nan_to_num((h1**2 + h2**2 - half**2) / (2 * h1 * h2), nan=0.0, posinf=0, neginf=0)
     r = np.clip(correlation, -1, 1)
     size = np.abs(y.mean(-2))  # size of each problem's difference

@@ -35,7 +35,7 @@ _MINUS = re.compile(r"(?<!\w)-(?=[\d.])")  # the minus of a number, not the hyph
 
 _FORMULA = re.compile("[=+\\-@\t\n\uff1d\uff0b\uff0d\uff20]")  # the last four are the full-width forms of = + - @
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_BAR = re.compile(r"(?<!\\)\|")  # it would end a cell of Markdown
+_BAR = re.compile(r"(?<!\\)\|")  # an unescaped | ends a cell of Markdown
 
 
 def counted(number: int, noun: str) -> str:
@@ -90,7 +90,7 @@ class Table:
     """How its estimates are shown."""
 
     def text(self) -> list[list[str]]:
-        """The header and the rows, as they are read."""
+        """The header and the rows as text."""
         if self.shown is not None:
             return [[*row] for row in self.shown]
         header = [self.of, *(m.title or m.name for m in self.measures)]
@@ -108,7 +108,7 @@ class Table:
     def best(self) -> set[tuple[int, int]]:
         """(Row, measure) of the highest means where the highest is best, and of those that are shown as equal.
 
-        None where all are shown as equal.
+        None if all are shown as equal.
         """
         found = set()
         for i, measure in enumerate(self.measures):
@@ -231,7 +231,7 @@ class Export:
     """Kinds of figures to write into --out: png, svg, pdf. Commas or spaces separate them."""
 
     def check_export(self, out: Path | None) -> None:
-        """Raises DiverError where a kind is unknown, or needs a folder and `out` names none."""
+        """Raises DiverError if a kind is unknown, or needs a folder and `out` names none."""
         for kind in words(self.figures) or [self.figures]:
             if kind not in ("", *FIGURES):
                 raise DiverError(

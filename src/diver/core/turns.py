@@ -18,7 +18,7 @@ POLICY = "assistant"
 LONGEST = 100_000
 """Characters of the arguments of a call that are parsed as JSON; longer ones are compared as texts."""
 MARKS = ("tool_call", "action", "search", "sql", "python", "tool")
-"""Names of the marks between which a text has its actions, such as `<search>query</search>`."""
+"""Names of the tags that enclose actions in a text, such as `<search>query</search>`."""
 THOUGHTS = ("reasoning_content", "thinking")
 """Where a message has the thought that was parsed out of its content, by the chat templates of models."""
 ITEMS = {"message": POLICY, "function_call": POLICY, "reasoning": POLICY}
@@ -38,14 +38,14 @@ class Action(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one side said in its turn.
+    """The message of one side in its turn.
 
     Attributes:
         role: `POLICY`, or any other name for the environment.
         text: what was said; for the policy with its thought and its tool calls.
         actions: what the policy did.
         state: the state in which the policy acts or to which the environment leads, where the environment names it.
-        reward: what the environment paid for this turn, None where it says nothing.
+        reward: what the environment paid for this turn, None if it says nothing.
         tokens: the token ids of this turn. An environment's turn has those of the chat template around it, too.
     """
 
@@ -173,7 +173,7 @@ def _parsed(text: str) -> Any:
 
 
 def normalised(value: Any) -> str:
-    """Arguments or a state as one text: JSON with sorted keys and without nulls; a text that is no JSON stays a text.
+    """Arguments or a state as one text: JSON with sorted keys and without nulls. A text that is not JSON is unchanged.
 
     Nulls are left out since parquet fills in the arguments of other calls with them.
     """

@@ -146,7 +146,7 @@ class _Open(list[tuple[str, int]]):
         self.depth[kind] += 1
 
     def drop(self, kind: str) -> None:
-        """Close the innermost without a formula, if it is of this kind."""
+        """Close the innermost delimiter without a formula, if it is of this kind."""
         if self.top == kind:
             self.pop()
             self.depth[kind] -= 1

@@ -56,8 +56,7 @@ def spaced(text: str, tokenize: str) -> str:
 
 
 def unspaced_note(texts: Sequence[str], tokenize: str) -> str:
-    """A warning, where most texts are written without spaces and white space is what separates their
-    tokens; else ""."""
+    """A warning if tokens are separated by white space and most texts have no spaces; else ""."""
     unspaced = sum(len(text) > LONG * max(1, len(text.split())) for text in texts)
     if tokenize != "whitespace" or 2 * unspaced <= len(texts):
         return ""
@@ -143,7 +142,7 @@ def weights_by_length(weight: np.ndarray, length: np.ndarray) -> np.ndarray:
 
 
 DENSE_FRACTION = 16  # n-grams seen more than G / 16 times are counted by a matrix product, rarer ones by pairs
-DENSE_CELLS = 1 << 22  # cells of B, or pairs, at a time
+DENSE_CELLS = 1 << 22  # cells of B, or pairs, per chunk
 
 
 def textual_diversity(
@@ -197,7 +196,7 @@ def bleu_matrix(responses: Sequence[Response], orders: int = 4, weights: Sequenc
     weight = weights_by_length(weight, length)
     bleu = np.exp(np.minimum(0.0, 1.0 - length[None, :] / np.maximum(length, 1)[:, None]))
     for n, (gram, doc, seen) in enumerate(repeated_ngrams(tokens, length, orders)):
-        overlap = _overlaps(gram, doc, seen, len(length))  # the diagonal is not filled in
+        overlap = _overlaps(gram, doc, seen, len(length))  # the diagonal stays 0
         bleu *= (overlap / np.maximum(length - n, 1)[:, None]) ** weight[:, n, None]
     bleu[length == 0] = length == 0
     np.fill_diagonal(bleu, 1.0)
@@ -225,7 +224,7 @@ def _dense(gram: np.ndarray, doc: np.ndarray, columns: int, size: int) -> np.nda
     out = np.zeros((size, size))
     step = max(1, DENSE_CELLS // size)
     for s in range(0, len(column), step):
-        b = (counts.take(column[s : s + step], axis=1) > k[s : s + step]).astype(np.float32)  # sums below 2^24: exact
+        b = (counts.take(column[s : s + step], axis=1) > k[s : s + step]).astype(np.float32)  # exact: sums below 2^24
         out += b @ b.T
     return out
 

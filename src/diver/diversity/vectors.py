@@ -2,7 +2,7 @@
 
 The paper names the models and, of hidden states, the layer; neither what is averaged nor what stands before the
 response. Ours: the mean of the last layer's states, after the final norm, over the tokens of the bare response. A model
-is loaded at the first call and kept; DiverError where it cannot be.
+is loaded at the first call and kept; DiverError if it cannot be.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -66,7 +66,7 @@ def difference(
 def values(evaluation: Mapping[str, Any], measure: str, names: Collection[str] | None = None) -> np.ndarray:
     """pass@k, distinct@n or pair_diversity of the problems `names` (default: all), float64 [problems].
 
-    NaN where a problem has too few scored samples for it, or, of distinct@n, another number of samples than n. The
+    NaN if a problem has too few scored samples for it, or, of distinct@n, another number of samples than n. The
     diversity of pairs is NaN for fewer than two correct samples.
     """
     rows = {row["id"]: row for row in evaluation.get("per_problem", ())}
@@ -196,7 +196,7 @@ def _of_pairs(x: np.ndarray, y: np.ndarray, exact: bool) -> list[Comparison]:
 def legend(rows: Sequence[Comparison]) -> str:
     """The label of rows that count solutions: distinct, or written differently."""
     said = "Distinct@n: distinct correct solutions among n samples."
-    if any(row.label.endswith(WRITTEN) for row in rows):  # after the title of a benchmark
+    if any(row.label.endswith(WRITTEN) for row in rows):  # the label may begin with the title of a benchmark
         said = f"{WRITTEN}: sets of formulas that the correct samples write."
     return f"{said} {ABOUT_PAIRS}" if any(row.support is not None for row in rows) else said
 

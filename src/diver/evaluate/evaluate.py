@@ -214,7 +214,7 @@ def _row(generation: Generation, key: str, thinking: bool) -> dict[str, Any]:
 
 
 def render_prompt(problem: Problem, template: str, generator: Generator) -> Prompt:
-    """Text where the generator has a tokenizer or the template needs none; messages where the server has it."""
+    """Prompts as text if the generator has a tokenizer or the template needs none, else messages for the server."""
     tokenizer, layout = getattr(generator, "tokenizer", None), TEMPLATES[template]
     if tokenizer is not None or (isinstance(problem.prompt, str) and not layout.chat):
         return render(problem, template, tokenizer)
@@ -246,7 +246,7 @@ def grade_rows(
         found = verdicts(pairs, verification, grader=named, truncated=truncated, thinking=thinking)
         for row, (response, problem), verdict in zip(rows, pairs, found, strict=True):
             by, grade = grader_for(problem, grader), Grade.ERROR if row.get("error") else verdict.grade
-            solved = response[: verdict.answer_end]  # formulas after the answer are no part of the solution
+            solved = response[: verdict.answer_end]  # formulas after the answer do not belong to the solution
             yield {
                 "key": keys[problem.id],
                 "problem": problem.id,
@@ -260,7 +260,7 @@ def grade_rows(
 
 
 def answer(problem: Problem, response: str, grader: str) -> str | None:
-    """What a response votes for, None for nothing; a digest where it is long."""
+    """The vote of a response, None without one; a digest if the vote is long."""
     final = grader_for(problem, grader).final_answer(response, problem)
     return final if final is None or len(final) <= MAX_ANSWER else digest(final)
 

@@ -91,7 +91,7 @@ class SamplerHandle(NamedTuple):
     model: str
     open: Callable[[], Generator]
     policy: Model | None = None
-    """Where the model's configuration and tokenizer are; None where only the server knows."""
+    """The folder of the model's configuration and tokenizer; None if only the server has them."""
 
     def template(self, problems: Sequence[Problem]) -> str:
         """The template of a chat model for these problems. DiverError for a model without a chat template."""
@@ -122,7 +122,7 @@ def sampler(config: EvalConfig, policy: Model | None = None) -> SamplerHandle:
     policy = policy or Model(path=config.model, threads=int(config.model in POLICIES))
     if config.template_variables:
         policy = dataclasses.replace(policy, chat_template_kwargs=config.template_variables)
-    if config.generator == "endpoint":  # the model is named, not the server
+    if config.generator == "endpoint":  # the name identifies the model, not the server
         return SamplerHandle(policy.path, cache(lambda: load_generator(config, policy, policy.path, policy.path)))
     path, name = resolve(policy)
     if config.generator == "vllm":  # vLLM's results differ by rounding, so the name differs

@@ -55,7 +55,7 @@ def advantages(
         logprobs ([B]): the sampler's log-probs of these tokens.
         keys ([B]): equal for responses that are the same answer or solution; texts or whole numbers if `state` is
             given. Defaults to the sequence of actions, where every response is a list of messages and one of them acts.
-        answer_ends ([B]): the number of characters of each response up to the end of its answer, None where that is
+        answer_ends ([B]): the number of characters of each response up to the end of its answer, None if that is
             unknown. Diversity is measured up to there (`diversity.until`).
         truncated ([B]): whether each response was cut at the length limit. `shaping.condition = "correct-finished"`
             does not reward those.
@@ -123,7 +123,7 @@ def _rollout(i: int, row: Mapping[str, Any]) -> Rollout:
     text, end, truncated = rollout.response, row.get("answer_ends"), row.get("truncated", False)
     if repr(end) in NO_VALUE:
         end = None
-    elif isinstance(end, float) and end.is_integer():  # a column of pandas with a missing value has floats
+    elif isinstance(end, float) and end.is_integer():  # pandas stores integers with a missing value as floats
         end = int(end)
     if end is not None and (isinstance(end, bool) or not isinstance(end, int) or not 0 <= end <= len(text)):
         raise ValueError(

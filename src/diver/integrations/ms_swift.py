@@ -19,7 +19,7 @@ REQUIRED: dict[str, Any] = {
     "overlong_filter": False,
 }
 OWN = ("messages", "prompt_id", "request_id", "finish_reason", "is_truncated", "rollout_infos", "response_token_ids")
-"""What a reward function is given besides the columns of the data set."""
+"""The arguments of a reward function besides the columns of the data set."""
 
 
 class Diver(GroupAdvantage):

@@ -22,7 +22,7 @@ AGGREGATIONS = {"token-mean": "token_mean", "sequence-mean": "sequence_mean"}
 
 
 def check(method: Method, config: Any) -> None:
-    """DiverError where `config`, SkyRL's SkyRLTrainConfig, would change the advantages or has another loss than the
+    """DiverError if `config`, SkyRL's SkyRLTrainConfig, would change the advantages or has another loss than the
     method."""
     loss = method.loss
     if loss.aggregation not in AGGREGATIONS:
@@ -54,7 +54,7 @@ def token_rewards(
     tokenizer: Any,
     progress: Progress,
 ) -> list[list[float]]:
-    """The advantage of every token of SkyRL's GeneratorOutput, 0 where a tool answered.
+    """The advantage of every token of SkyRL's GeneratorOutput, 0 at the tokens of tools.
 
     `outcomes` are its rewards before they became per token; `groups` has the result of `groups_of`. A user's generator
     may add a column `answer_ends`: the number of characters of each response up to the end of its answer.

@@ -52,7 +52,7 @@ class Experiment(BasePPOExp):
 
 @ray.remote(num_cpus=1)
 def run(config: SkyRLTrainConfig, method: Method) -> None:
-    """The training, on another machine than the command, perhaps, and without its environment variables."""
+    """The training, which may run on another machine than the command, without its environment variables."""
     experiment = Experiment(config)
     experiment.method = method
     experiment.run()

@@ -25,7 +25,7 @@ OTHERS: dict[str, Any] = {
     "custom_pg_loss_reducer_function_path": None,
     "use_opd": False,  # subtracts a divergence from a teacher from the advantage
 }
-"""What changes the advantages or the loss, in the slime that has it."""
+"""Settings that change the advantages or the loss, if this version of slime has them."""
 
 
 class PostProcess:
@@ -71,7 +71,7 @@ class PostProcess:
         return outcomes, [float(value) for value in shaped]
 
     def check(self, args: Any) -> None:
-        """Raises DiverError where slime would change the advantages, or has another loss than the method."""
+        """Raises DiverError if slime would change the advantages, or has another loss than the method."""
         loss = self.method.loss
         if loss.aggregation not in AGGREGATIONS:
             raise DiverError(f"method.loss.aggregation = {loss.aggregation!r}: slime has {', '.join(AGGREGATIONS)}")

@@ -14,7 +14,7 @@ from diver.look.page import evenly_spaced, short
 from diver.look.run_record import RunRecord
 from diver.train.alerts import Alert
 
-POINTS = 2_000  # points of a line; a longer one is thinned evenly
+POINTS = 2_000  # maximum points per line; longer lines are thinned evenly
 Line = dict[str, Any]
 SECONDS = "time"  # the panel of `RunRecord.step_seconds`
 

@@ -55,7 +55,7 @@ class Dependence(NamedTuple):
 
 def dependence(groups: Mapping[Any, Sequence[Hashable]]) -> Dependence | None:
     """The repetition that stands out most among the responses of each problem, in the order in which they were
-    sampled; None where none does.
+    sampled; None if none does.
 
     The test statistic is the largest standardized number of pairs of equal draws, over all distances within a problem
     and the same place in two problems. Its distribution under permutations of each problem's draws gives the

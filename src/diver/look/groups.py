@@ -1,4 +1,4 @@
-"""What the page's group browser shows, as plain data, bounded so that the page stays small."""
+"""The data of the page's group browser, bounded so that the page stays small."""
 
 import math
 import re
@@ -20,7 +20,7 @@ from diver.look.mathematics import Formulas
 from diver.look.page import evenly_spaced, pack, short
 from diver.look.problems import column, pair_values
 
-GROUPS = 200  # groups on a page
+GROUPS = 200  # default number of groups on a page
 RESPONSES = 64  # responses shown in a group
 TURNS = 64  # the first turns of a trajectory, which are shown
 ACTIONS, ACTION = 8, 200  # maximum actions in the line of a turn, and characters per action
@@ -118,7 +118,7 @@ def _response(i: int, rollout: Rollout) -> dict[str, Any]:
 
 
 def _turn(turn: Turn) -> dict[str, Any]:
-    """A turn of a trajectory; what the policy did stands in the line under which its text is folded."""
+    """A turn of a trajectory. Its summary line has the policy's actions; its text is collapsed below."""
     actions = [f"{name[:ACTION]} {arguments[:ACTION]}".strip() for name, arguments in turn.actions[:ACTIONS]]
     return {
         "role": clean(turn.role)[:ACTION],

@@ -26,7 +26,7 @@ Reasoned = tuple[Problem, str]
 
 
 def known_problems(rollouts: Rollouts, path: Path, grader: str) -> tuple[list[Problem], str]:
-    """The problem of each group, and a line on which graders grade them and why, which is empty where one was named.
+    """The problem of each group, and a line on which graders grade them and why, which is empty if one was named.
 
     Raises:
         DiverError: the grader needs to know more of a problem than is known.
@@ -83,7 +83,7 @@ def _by_index(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reason
 
 
 def _in_order(options: object) -> bool:
-    """Whether options have places that an index may count: a list, or texts by the letters A, B, C, ..."""
+    """Whether options have an order that an index may refer to: a list, or texts by the letters A, B, C, ..."""
     if isinstance(options, Mapping):
         return LETTERS.startswith("".join(options).upper())
     return isinstance(options, list) and len(options) <= len(LETTERS)

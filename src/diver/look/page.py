@@ -26,7 +26,7 @@ ASSETS = Path(__file__).with_name("assets")
 SCRIPTS = ("dom.js", "curves.js", "text.js", "turns.js", "matrix.js", "browser.js", "main.js")
 LEGEND = "Marked formulas are in no other response of the group. Choose a pair in the matrix to compare two responses."
 NOTHING = "<noscript><p class='note'>Curves and groups are drawn by JavaScript, which is disabled.</p></noscript>"
-SPANS = 4  # intervals of an alert that are listed; further ones are counted
+SPANS = 4  # maximum intervals listed per alert; the rest are counted
 CURVES = (
     '<section><h2>Curves</h2>\n<p class="note">By training step, all on the same axis. Point at a curve, or use the '
     f'arrow keys in it, to read every value at a step.</p>\n<div id="curves"></div>{NOTHING}</section>'
@@ -39,7 +39,7 @@ def text(value: Any) -> str:
 
 
 def short(value: float) -> float | None:
-    """A number with the digits that a page shows; None where it is not known."""
+    """A number with the digits that a page shows; None if it is not known."""
     return float(f"{value:.5g}") if math.isfinite(value) else None
 
 

@@ -52,7 +52,7 @@ PAIR_KINDS = ("pair_diversity", "pair_diversity:formulas", "pair_diversity:textu
 """When two correct responses of a group count as different: by the verifier's solutions, where it has them; by the
 actions of trajectories; else by the formulas that they write. Where none writes any, as far as their texts differ."""
 RIGHT, WRONG = "correct", "wrong"
-LARGEST = 64  # responses of a group whose diversity is measured; of more, the first
+LARGEST = 64  # maximum responses per group whose diversity is measured
 SINGLE = "single responses, whose diversity is not defined: it is left out"
 
 
@@ -69,7 +69,7 @@ def group_row(group: Group, ks: Sequence[int] = (), threshold: float = 0.5) -> d
     """The means of a measured group: its metrics, `pass@k` for k in `ks`, and `words` between white space.
 
     The metrics of a single response are NaN, since it has no other response to differ from. An outcome of at least
-    `threshold` is correct. Pass@k is NaN where an outcome is unknown, or the group smaller than k.
+    `threshold` is correct. Pass@k is NaN if an outcome is unknown, or the group smaller than k.
     """
     names = group.rollouts[0].diversity
     several = len(group) > 1
@@ -117,8 +117,7 @@ def name_of(problem: Problem) -> str:
 
 
 def owner(problem: Problem, column: str = "") -> str:
-    """Whose responses to it these are, as tables name them; `column` is what --by names, for those of which it says
-    nothing."""
+    """The label of the responses in tables. `column` is the column of --by, which labels responses without a value."""
     return clean(problem.meta.get("by", f"(no {column or 'name'})"))
 
 
@@ -144,7 +143,7 @@ def summary(table: ProblemTable) -> Mapping[str, Estimate]:
 
 
 def kind_of_pairs(tables: Sequence[Mapping[str, ArrayLike]]) -> str | None:
-    """The kind of `PAIR_KINDS` that most values in these tables have; None where no two correct responses are known."""
+    """The kind of `PAIR_KINDS` that most values in these tables have; None if no two correct responses are known."""
     found = {kind: sum(support_of(table[kind]) for table in tables if kind in table) for kind in PAIR_KINDS}
     return max(found, key=lambda kind: found[kind]) if any(found.values()) else None
 
@@ -278,7 +277,7 @@ def _length(rollout: Rollout) -> float:
 
 
 def estimate_of(table: pd.DataFrame, name: str) -> Estimate | None:
-    """A value of groups over problems, with its interval; None where it is not known of any."""
+    """A value of groups over problems, with its interval; None if it is not known of any."""
     if name not in table or (known := table[name].dropna()).empty:
         return None
     values = by_problem(table["problem"][known.index], known)

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from diver.core.types import DiverError
 
 LOOPBACK = "127.0.0.1"
-EVERY = 5.0  # seconds between two looks at the files of a run that goes on
+EVERY = 5.0  # seconds between checks for new files
 
 
 class Page:
@@ -61,7 +61,7 @@ def server(page: Page, port: int) -> ThreadingHTTPServer:
 
 
 def watch(port: int, newest: Callable[[str], str | None]) -> None:
-    """Serve a page until interrupted. `newest(version)` makes it, and None where it would be the same as the last."""
+    """Serve a page until interrupted. `newest(version)` makes it, and None if it would be the same as the last."""
     page, stop = Page(), threading.Event()
 
     def refresh() -> None:

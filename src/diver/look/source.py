@@ -28,7 +28,7 @@ OPEN_CHARS = 100_000_000  # characters of incomplete groups in memory; beyond it
 SAMPLE_CHARS = 60_000_000  # characters of the groups that may be shown
 MEASURED = 300  # groups of one reading whose diversity is measured
 COMPARED = 200_000  # pairs of responses of one reading that are compared, for repetition beyond chance
-POINTS = 100  # files of one reading: enough for a curve
+POINTS = 100  # files per reading, enough for a curve
 UNDIVIDED = frozenset({".json", ".pt"})  # files that are read whole, or not at all
 
 Row = dict[str, Any]
@@ -116,7 +116,7 @@ class Source:
         self._reader = Reader(columns)  # one reader for all files, because TRL writes some rows twice
         self.layouts, self.outcomes = self._reader.layouts, self._reader.outcomes
         self._said: list[str] = []  # notes already reported
-        self._shares: dict[Path, int] = {}  # how much was read of each file, in bytes
+        self._shares: dict[Path, int] = {}  # bytes read of each file
         self._repeated: Dependence | None = None
 
     def look(self) -> None:

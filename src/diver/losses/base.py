@@ -1,4 +1,4 @@
-"""What a policy loss is: settings, which tokens it selects, and the loss of each token (paper Eq. 1; docs/methods.md).
+"""The base class of policy losses: settings, token selection and the loss of each token (paper Eq. 1; docs/methods.md).
 
 A loss is minimised: it is minus the paper's objective J. The normalisers of a mini-batch are put into the weights of
 its rows first (`row_weights`). A mini-batch may then be cut into micro-batches in any way without changing its
@@ -70,10 +70,10 @@ class PolicyLoss:
     selected_have_gradient: ClassVar[bool] = False
     """Whether a selected token has a gradient without an advantage too."""
     selects_on_policy: ClassVar[bool] = True
-    """Whether also in the first mini-batch of a step, where the policy still is the one that sampled."""
+    """Whether tokens are also selected in the first mini-batch of a step, when the policy equals the sampler."""
 
     common: ClassVar[dict[str, Any]] = {"aggregation": "token-mean", "kl_coef": 0.0, "entropy_coef": 0.0}
-    """What it has in the frame in which methods are compared (`method.frame`); the rest is its own."""
+    """Settings that the frame `common` replaces (`method.frame`); the others are unchanged."""
 
     def __post_init__(self) -> None:
         at_least(0, kl_coef=self.kl_coef)

@@ -87,7 +87,7 @@ class EntropyBonus(Grpo):
 
 
 def check_divisor(divisor: Divisor, overlong: Overlong) -> None:
-    """ValueError where rewards that may be negative would be divided by their mean."""
+    """ValueError if rewards that may be negative would be divided by their mean."""
     if divisor == "mean" and overlong:
         raise ValueError("divisor = 'mean' needs rewards of at least 0, which the penalty of `overlong` is not")
 
@@ -102,7 +102,7 @@ def group_advantage(
     mean of six rewards of 1.065 would be scaled up to an advantage of 1.
 
     Raises:
-        ValueError: a reward is not finite, or below 0 where their mean divides.
+        ValueError: a reward is not finite, or below 0 if their mean divides.
     """
     r = one_group(rewards)
     if divisor == "mean" and r.min() < 0:

@@ -128,7 +128,7 @@ def argument(option: Option, usage: bool = False) -> str:
 
 
 def _value(kind: Any) -> str:
-    """A type as the placeholder of a value."""
+    """The placeholder of a value, from its type."""
     kind = plain(kind)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Literal:

@@ -67,7 +67,7 @@ def earlier_identity() -> dict[str, Any]:
 
 
 def contents(recipe: Recipe) -> dict[str, str]:
-    """What each path of a recipe holds that is a file or folder here, by its key."""
+    """Digests of the files and folders that a recipe names, by key."""
     sources = {"data.path": recipe.data.path}
     if recipe.evaluate.source:
         sources["evaluate.source.path"] = recipe.evaluate.source.path

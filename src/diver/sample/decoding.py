@@ -91,7 +91,7 @@ class RowCache(DynamicCache):
         self.lengths[rows] = lengths
 
     def keep(self, rows: Tensor) -> None:
-        """Row i becomes row `rows[i]`, which is i or beyond those that are kept; only the latter are copied."""
+        """Keep only `rows`: row i becomes row `rows[i]`. Rows that keep their place are not copied."""
         moved = rows != self.rows[: len(rows)]
         columns = int(self.lengths.max())
         for layer in self.layers:

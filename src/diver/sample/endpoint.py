@@ -19,7 +19,7 @@ from diver.tasks.hub import one_line
 
 PROXIES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 LONGEST_WAIT = 900.0  # seconds that a server may ask to wait before a retry
-LONGEST_RESPONSE, TOKENS_PER_SECOND = 900.0, 10  # what a large model on a busy server gives each of many requests
+LONGEST_RESPONSE, TOKENS_PER_SECOND = 900.0, 10  # seconds per response; tokens per second on a busy server
 _GENERATION_CONFIG = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 PLAIN_SAMPLING: dict[str, dict[str, Any]] = {
     "vllm": _GENERATION_CONFIG,
@@ -160,7 +160,7 @@ class EndpointGenerator:
         )
 
     async def _connect(self) -> tuple[str, str]:
-        """The model and its owner. DiverError where the server is not up or, without a model name, serves not just one.
+        """The model and its owner. DiverError if the server is not up or, without a model name, serves not just one.
 
         With a name, the first request decides: gateways and servers that load on demand list less than they serve.
         """
@@ -177,7 +177,7 @@ class EndpointGenerator:
         return model, owners.get(model, "")
 
     async def _models(self, client: Any) -> dict[str, str]:
-        """The models that the server lists, with their owners; DiverError where its reply is no list of models."""
+        """The models that the server lists, with their owners; DiverError if its reply is no list of models."""
         try:
             cards = sorted((await client.models.list()).data, key=lambda card: str(card.id))
             return {str(card.id): str(getattr(card, "owned_by", "")) for card in cards}  # many servers omit owned_by
@@ -203,7 +203,7 @@ class EndpointGenerator:
 
     async def _attempt(self, client: Any, request: Request, body: Mapping[str, Any]) -> Generation:
         """The response. Again where another attempt may have one, Refused where only other requests may,
-        DiverError where none will."""
+        DiverError if none will."""
         try:
             if isinstance(request.prompt, str):
                 reply = await client.completions.create(prompt=request.prompt, **body)
@@ -236,7 +236,7 @@ class EndpointGenerator:
             raise self._malformed(request, f"a part is missing in {str(reply)[:200]!r}") from None
         if not isinstance(text, str) or not isinstance(tokens, int):
             raise self._malformed(request, f"the text or the number of tokens is missing in {str(reply)[:200]!r}")
-        if isinstance(request.prompt, str):  # decoded as what continues it, so some tokenizers put a space in front
+        if isinstance(request.prompt, str):  # some tokenizers add a leading space to a continuation
             text = text.removeprefix(" ")
         rollout = Rollout(text, num_tokens=tokens, index=request.sample, truncated=truncated)
         return Generation(*request.key, rollout)
@@ -263,7 +263,7 @@ class EndpointGenerator:
 
 
 def _retry_after(error: Any) -> float:
-    """The seconds for which the server asks to wait; 0 where it does not."""
+    """The seconds for which the server asks to wait; 0 if it does not."""
     try:
         return max(0.0, float(error.response.headers["retry-after"]))
     except (AttributeError, KeyError, ValueError):  # no reply, no Retry-After, or a date in it

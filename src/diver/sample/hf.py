@@ -27,7 +27,7 @@ from diver.sample.policy import Policy, entropy, positions
 
 BLOCK = 64  # consecutive samples of one problem in an evaluation
 SEGMENT = {"cuda": 16}  # requests per row in a segment, which is repeated completely after a kill
-MAX_NUM_SEQS = 512  # more rows hardly raise the throughput
+MAX_NUM_SEQS = 512  # more rows hardly increase throughput
 MAX_NUM_SEQS_GPU = 1024
 MIN_NUM_SEQS = 64
 CPU_TOKENS_IN_FLIGHT = 1 << 16  # bounds rows x response length
@@ -108,7 +108,7 @@ class HFGenerator:
                     yield Generation(*request.key, rollout.replace(index=request.sample))
 
     def rows_for(self, positions: int) -> int:
-        """How many rows of this many positions are decoded at a time where the user does not say.
+        """The default number of rows, of this many positions, that are decoded at a time.
 
         On a GPU, it is what fits into nine tenths of the memory that was free after the weights were loaded, at most
         1,024, a multiple of 16. A row takes its keys and values:

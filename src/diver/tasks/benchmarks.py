@@ -206,7 +206,7 @@ def shuffled(problem: Problem, seed: int) -> Problem | None:
     """The problem with its options in an order drawn from (seed, problem id), and its answer moved along.
 
     `meta["options"]` becomes label -> text as it is shown, `meta["shuffle"]` says the seed and, label by label, where
-    each option stood before. None where the prompt lists no options or the answer is not one of their labels.
+    each option stood before. None if the prompt lists no options or the answer is not one of their labels.
     """
     parts = listed(problem.prompt) if isinstance(problem.prompt, str) else None
     if parts is None or problem.answer not in parts.options:

@@ -20,7 +20,7 @@ class HubUnreachable(DiverError):
 def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | None = None) -> str | None:
     """The commit that `revision` of a repository stands for, its newest without one.
 
-    Where HF_HUB_OFFLINE is set, it is the one that was downloaded last, None where none was.
+    Where HF_HUB_OFFLINE is set, it is the one that was downloaded last, None if none was.
 
     Raises:
         DiverError: the hub cannot be reached, lacks the repository or revision, or does not give it to this user.

@@ -15,7 +15,7 @@ from diver.tasks.verify import get_grader
 
 QUESTION = "{QUESTION}"
 PART = 256  # prompts tokenised at a time; a million at once would take 20 GB
-MANY = 10_000  # so many prompts take some seconds to tokenise
+MANY = 10_000  # from here on, tokenising takes seconds
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def chat_messages(problem: Problem, layout: Template) -> list[dict[str, str]]:
         DiverError: the messages end with a response.
     """
     if not isinstance(problem.prompt, str):
-        if problem.prompt[-1]["role"] == "assistant":  # as in data to be imitated; it may be the answer
+        if problem.prompt[-1]["role"] == "assistant":  # e.g. in supervised data; it may be the answer
             raise DiverError(
                 f"problem {problem.id!r}: its last message is the assistant's; end a prompt with the user's"
             )
@@ -101,7 +101,7 @@ def _through_chat(tokenizer: Any, messages: list[dict[str, str]], prefix: str, w
 
 
 def check_used(variables: Mapping[str, Any], template: str, problems: Sequence[Problem], where: str) -> None:
-    """DiverError for variables of a chat template where no prompt goes through it."""
+    """Raises DiverError for variables of a chat template that no prompt uses."""
     if variables and not TEMPLATES[template].chat and all(isinstance(problem.prompt, str) for problem in problems):
         raise DiverError(
             f"{where}: the template {template!r} does not use the model's chat template; 'chat' and 'boxed' do"

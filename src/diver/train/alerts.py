@@ -23,8 +23,8 @@ from diver.core.run_folder import metrics_table
 if TYPE_CHECKING:
     import pandas as pd
 
-NOISE = 2.0  # standard errors by which a mean must move to count as moved
-STEPS = 5  # how long an alert has held when it is printed
+NOISE = 2.0  # minimum change of a mean, in standard errors
+STEPS = 5  # consecutive steps after which an alert is printed
 DIVERGING = "Diversity rises while the outcome reward falls"
 DIVERSITIES = ("textual", "equational")
 
@@ -136,7 +136,7 @@ def _rates() -> Mapping[str, Mapping[str, Any]]:
 
 
 def rate(title: str, limit: float) -> str:
-    """The rate of false alarms in words, with a space before it; empty where it is not measured at this limit."""
+    """The rate of false alarms in words, with a space before it; empty if it is not measured at this limit."""
     found = _rates().get(title)
     if found is None or found["limit"] != limit:
         return ""

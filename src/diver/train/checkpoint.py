@@ -116,7 +116,7 @@ def restore(path: Path, policy: Policy, optimizer: torch.optim.Optimizer) -> int
 
 
 STATE, ARRAYS = "method.json", "method.bin"
-"""The values; and the arrays, int32, one after another."""
+"""File names of the state's values, and of its arrays (int32, concatenated)."""
 
 
 def write_state(path: Path, state: State) -> None:
@@ -141,7 +141,7 @@ def without_arrays(state: State) -> tuple[State, list[np.ndarray]]:
 
 
 def read_state(path: Path) -> State:
-    """The state in the folder `path`; empty where the method had kept nothing."""
+    """The state in the folder `path`; empty if the method had kept nothing."""
     if not (path / STATE).is_file():
         return {}
     found = np.fromfile(path / ARRAYS, "<i4") if (path / ARRAYS).is_file() else np.empty(0, np.int32)

@@ -98,7 +98,7 @@ def run_id(folder: Path, config: Mapping[str, Any]) -> str:
 
 
 def check_loggers(settings: Log) -> None:
-    """Raises DiverError where the library of a logger is not installed."""
+    """Raises DiverError if the library of a logger is not installed."""
     if missing := [name for name in settings.to if find_spec(name) is None]:
         raise DiverError(f"log.to: {missing[0]} is not installed; pip install {missing[0]}")
 

@@ -222,7 +222,7 @@ def update(
             totals[key] += value
         totals["tokens"] += float(lengths.sum())
         totals["selected"] += 0.0 if selected is None else float((selected != 0).sum())
-    optimizer.zero_grad()  # frees the gradients before sampling
+    optimizer.zero_grad()  # free the gradients before sampling
 
     updates = max(1, len(norms))
     all_sampled, active = max(1.0, totals["tokens"]), max(1.0, totals["active"])

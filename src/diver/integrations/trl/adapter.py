@@ -55,7 +55,7 @@ class GroupAdvantage:
             (`WeightedOutcome`).
         weights: one per function of `outcome`.
         answer_ends: called as `outcome` is. It returns the characters of each completion up to the end of its answer,
-            None where that is unknown. Our verifiers find the end themselves.
+            None if that is unknown. Our verifiers find the end themselves.
         verifier: the grader of our grades.
         verification: the limits of grading.
         ends: end tokens that the model has besides the tokenizer's.
@@ -98,7 +98,7 @@ class GroupAdvantage:
         self.source, self.verification = Source(path="TRL", verifier=verifier), verification
         self.ends: set[Any] = {getattr(tokenizer, "eos_token_id", None), *ends}
         self.entry: Any = self
-        """What stands among the trainer's reward functions."""
+        """The object that is among the trainer's reward functions."""
 
     def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **inputs: Any
@@ -143,7 +143,7 @@ class GroupAdvantage:
     def _evaluated(
         self, groups: Sequence[Group], first: int, count: int, log_metric: Callable[[str, float], None]
     ) -> list[float]:
-        """This process's outcomes, NaN where no function is for a prompt: an evaluation has no advantages."""
+        """This process's outcomes, NaN if no function is for a prompt: an evaluation has no advantages."""
         outcomes = np.concatenate([group.outcomes for group in groups])
         scored = [group for group in groups if not np.isnan(group.outcomes).any()]
         metrics = {"reward/outcome": float(np.nanmean(outcomes))} | sampling_metrics(scored) if scored else {}
@@ -160,7 +160,7 @@ class GroupAdvantage:
         self.check(args)
 
     def check(self, args: Any) -> None:
-        """DiverError where the trainer's configuration `args` is not that of the method."""
+        """DiverError if the trainer's configuration `args` is not that of the method."""
         check(args, self.method)
 
     def _graded(
@@ -170,7 +170,7 @@ class GroupAdvantage:
         tokens: Sequence[Sequence[int]],
         inputs: Mapping[str, Any],
     ) -> list[Row]:
-        """This process's rows with their outcomes, NaN where `outcome` gave None."""
+        """This process's rows with their outcomes, NaN if `outcome` gave None."""
         truncated, written = self._truncated(tokens, inputs), [*map(_written, completions)]
         grades: Sequence[Grade | None] = [None] * len(completions)
         ends: Sequence[int | None]

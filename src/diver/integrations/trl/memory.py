@@ -45,7 +45,7 @@ class Shape(NamedTuple):
     """Key-value heads times the size of one."""
     vocabulary: int
     adapters: int = 0
-    """Parameters of the adapters; 0 where the weights are trained."""
+    """Parameters of the adapters; 0 if the weights are trained."""
 
 
 class Part(NamedTuple):
@@ -136,7 +136,7 @@ def nearest(shape: Shape, recipe: Recipe, card: int) -> str:
 
 
 def check(shape: Shape, recipe: Recipe, card: int) -> None:
-    """DiverError where the batch does not fit on a card of `card` GB, with the nearest one that does."""
+    """DiverError if the batch does not fit on a card of `card` GB, with the nearest one that does."""
     if not fits(shape, recipe, card):
         sampling, update = (size / GB for size in peaks(parts(shape, recipe, arguments(recipe), card)))
         vllm = "" if recipe.trl.vllm != "off" else ", or --trl.vllm colocate, which samples as many rows as fit"

@@ -120,7 +120,7 @@ def known(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def installed() -> tuple[int, int] | None:
-    """The version of the installed TRL, None where TRL is not installed."""
+    """The version of the installed TRL, None if TRL is not installed."""
     try:
         major, minor = re.findall(r"\d+", importlib.metadata.version("trl"))[:2]
     except importlib.metadata.PackageNotFoundError:
@@ -133,7 +133,7 @@ def dotted(version: tuple[int, ...]) -> str:
 
 
 def check(args: Any, method: Method) -> None:
-    """Raises DiverError where the GRPOConfig `args` would change advantages, or has another objective than `method`."""
+    """Raises DiverError if the GRPOConfig `args` would change advantages, or has another objective than `method`."""
     wanted, unsloth = config(method), type(args).__name__.startswith("Unsloth")
     if unsloth and isinstance(method.loss, HighEntropyLoss) and (installed() or UNSLOTHS) <= UNSLOTHS:
         raise DiverError(

@@ -150,7 +150,7 @@ def run(recipe: Recipe) -> None:
 
 
 def check(recipe: Recipe) -> None:
-    """Raises DiverError where the installed TRL or peft refuses what the recipe becomes; loads no model."""
+    """Raises DiverError if the installed TRL or peft refuses what the recipe becomes; loads no model."""
     _lora(recipe)
     grpo_config(recipe)
 

@@ -29,10 +29,10 @@ FIXED: dict[str, Any] = {
     f"+{CHAT}.chat_template": AS_IT_IS,
     f"{ROLLOUT}.name": "vllm",
     f"{ROLLOUT}.val_kwargs.do_sample": True,
-    f"{ROLLOUT}.calculate_log_probs": True,  # for the alert that sampler and trainer disagree
+    f"{ROLLOUT}.calculate_log_probs": True,  # needed by the alert on sampler and trainer
     f"{ACTOR}.use_dynamic_bsz": True,
     f"{ACTOR}.strategy": "fsdp2",  # the tests use FSDP2; verl's default is FSDP1
-    CONTENTS: ["model", "optimizer", "extra", "hf_model"],  # diver eval reads hf_model
+    CONTENTS: ["model", "optimizer", "extra", "hf_model"],  # diver eval reads the Hugging Face copy
 }
 
 ONLY = {
@@ -103,7 +103,7 @@ def shown(arguments: Sequence[str]) -> str:
 
 
 def problems_of(folder: Path) -> dict[str, Path]:
-    """Where the problems of a run lie, absolute: a worker of Ray has another working directory."""
+    """The absolute folder of a run's problems: a worker of Ray has another working directory."""
     return {part: folder.resolve() / "verl" / f"{part}.parquet" for part in ("train", "val")}
 
 
@@ -155,7 +155,7 @@ def _plugin(recipe: Recipe) -> dict[str, str]:
 
 
 def _changed(table: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
-    """What `table` has that `default` has not, table by table."""
+    """The entries of `table` that differ from `default`, table by table."""
     changed = {key: value for key, value in table.items() if key not in default or default[key] != value}
     tables = {key for key, value in changed.items() if isinstance(value, Mapping) and key in default}
     return {key: _changed(value, default[key]) if key in tables else value for key, value in changed.items()}

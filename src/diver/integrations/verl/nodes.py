@@ -13,7 +13,7 @@ SECONDS = 300.0  # a first import of verl from a cold network disk can take minu
 
 
 def report() -> dict[str, str]:
-    """What the process that runs it has: the versions, and what this plugin registered with verl."""
+    """The state of this process: versions, and what the plugin has registered with verl."""
     import verl
     from verl.experimental.reward_loop.reward_manager.registry import REWARD_MANAGER
     from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY

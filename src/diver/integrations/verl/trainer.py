@@ -339,7 +339,7 @@ class DiverTrainer(PPOTrainerSync):
 
 
 def run_folder(plugin: Plugin) -> RunFolder | None:
-    """The folder that `diver train` made, locked for this process; None where verl was started without one.
+    """The folder that `diver train` made, locked for this process; None if verl was started without one.
 
     Raises:
         DiverError: the folder was made for another method or verification. verl would resume from its checkpoints.

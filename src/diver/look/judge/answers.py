@@ -91,7 +91,7 @@ def _texts(problems: Iterable[Loaded], sources: Collection[str]) -> Texts:
 
 
 def _id(problem: Problem) -> tuple[str, str] | None:
-    """None where the id is only the number that `read_rollouts` gave to a text."""
+    """None if the id is only the number that `read_rollouts` gave to a text."""
     numbered = as_text(problem) and _NUMBERED.fullmatch(problem.id)
     return None if numbered else (problem.source, problem.id)
 

@@ -78,7 +78,7 @@ def requests_for(requested: Sequence[Comparison], replies: Replies, attempt: int
 
 
 def stored(replies: JsonlLog) -> dict[tuple[str, int], dict[str, Any]]:
-    """The replies by comparison and attempt. DiverError where the file is another program's."""
+    """The replies by comparison and attempt. DiverError if the file is another program's."""
     try:
         return {(row["key"], row["attempt"]): row for row in replies.rows()}
     except (KeyError, TypeError):

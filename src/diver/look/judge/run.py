@@ -74,9 +74,9 @@ class Judge:
             raise DiverError(f"name 2 to {len(LETTERS)} models as NAME=PATH; {len(self.named)} are named")
         for name in ("limit", "rounds", "max_tokens", "concurrency", "max_chars"):
             if (value := getattr(self, name)) is not None and value < 1:
-                raise DiverError(f"--{name.replace('_', '-')}: must be at least 1, is {value}")
+                raise DiverError(f"--{name.replace('_', '-')}: must be at least 1, not {value}")
         if not 0 <= self.temperature < math.inf:
-            raise DiverError(f"--temperature: must be a finite number of at least 0, is {self.temperature}")
+            raise DiverError(f"--temperature: must be a finite number of at least 0, not {self.temperature}")
         if not self.url.startswith(("http://", "https://")):
             raise DiverError(f"--url {self.url}: must begin with http:// or https://")
         if self.structured_output and len(self.named) > MAX_STRUCTURED:

@@ -167,7 +167,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
 
 
 def rows_within(path: Path, size: int) -> int | None:
-    """How many rows are in about the first `size` bytes of a file, at least one; None where its format does not say."""
+    """How many rows are in about the first `size` bytes of a file, at least one; None if its format does not say."""
     if path.suffix == ".parquet":
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile

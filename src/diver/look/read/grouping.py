@@ -1,4 +1,4 @@
-"""Which responses belong together: those to one problem, from one source, at one step, of one origin.
+"""Group responses: those to one problem, from one source, at one step, of one origin.
 
 Rows with the same prompt answer the same problem, unless they say otherwise:
 
@@ -30,7 +30,7 @@ def grouped(
     """
     waiting: dict[tuple[object, ...], list[Part]] = {}
     prompts: dict[int, int] = {}  # id -> hash of its prompt; hashes save memory for many long prompts
-    not_ids: set[str] = set()  # columns of which one value occurs with different prompts
+    not_ids: set[str] = set()  # columns in which a value occurs with different prompts
     chars = 0
     for part in found:
         problem = part.group.problem

@@ -37,7 +37,7 @@ LIST = re.compile(r"\[\s*['\"{\[].*\]", re.DOTALL)  # as Python, NumPy and JSON 
 def named_columns(file: File) -> Iterator[Part]:
     """The responses of each row. A row without a text is a response without an answer, where other rows have texts.
 
-    InvalidRow where no row has one: then another column may have the texts.
+    InvalidRow if no row has one: then another column may have the texts.
     """
     names = file.names
     outcome_of = _outcome_reader(file)
@@ -101,7 +101,7 @@ def _conversation(messages: Any) -> tuple[list[Any], list[Any]] | None:
 
 
 def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] | None) -> Any:
-    """What a row has as its response, or as several; None where that is no text.
+    """What a row has as its response, or as several; None if that is no text.
 
     Raises:
         DiverError: a CSV has several responses in one cell, as pandas writes a list. Where each ends is not certain.
@@ -308,7 +308,7 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
 
 
 def _rollouts(row: Row, scored: Sequence[tuple[Any, float | None]], names: Names, where: str) -> Iterator[Rollout]:
-    """What the row says besides is of its response, so of several not known."""
+    """Further columns of a row describe its response, so they are unknown for several responses."""
     several = len(scored) > 1
     about = {
         name: None if several else first_value(row, names[name])
@@ -329,7 +329,7 @@ def _rollouts(row: Row, scored: Sequence[tuple[Any, float | None]], names: Names
 
 
 def _first(row: Row, names: Sequence[str], read: Callable[[Any], Any] = values.known) -> Any:
-    """The first value that says something, as `read` gives it; None where there is none."""
+    """The first value that says something, as `read` gives it; None if there is none."""
     return next((value for name in names if (value := read(value_at(row, name))) is not None), None)
 
 
@@ -339,7 +339,7 @@ def _is_name(value: Any) -> bool:
 
 
 def _note(file: File, where: str, said: str, kind: str = "") -> None:
-    """Say it once of a file, of the first row of its `kind`."""
+    """Add a note once per file and `kind`, for the first row."""
     place = where or str(file.path)
     if not any(note.startswith(str(file.path)) and note.endswith(kind or said) for note in file.notes):
         file.notes.append(f"{place}: {said}")

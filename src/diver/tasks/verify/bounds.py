@@ -1,4 +1,4 @@
-"""What needs algebra, and how much of it SymPy may see: a timeout does not stop what fills the memory first."""
+"""Limits on answers that are passed to SymPy: a timeout does not prevent a full memory."""
 
 import math
 import re

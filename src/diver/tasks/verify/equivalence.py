@@ -108,7 +108,7 @@ def _predict_without_context() -> None:
 
 
 def equivalent(answers: Sequence[str], golds: Sequence[str]) -> bool | None:
-    """Is one of the answers equivalent to one of the known ones? None where no text of `answers` holds an answer.
+    """Is one of the answers equivalent to one of the known ones? None if no text of `answers` holds an answer.
 
     Texts as math-verify reads them: a box, a formula in dollars, or prose. There is no time limit: call it in a worker.
     """
@@ -134,7 +134,7 @@ def _contradicts_itself(text: str) -> bool:
     content = content_of(text)
     sides = content.split("=")
     boxed = text.startswith(r"\boxed{")
-    if boxed and len(sides) > 2 and not _ARITHMETIC.fullmatch(sides[0]):  # a name for these values, such as x
+    if boxed and len(sides) > 2 and not _ARITHMETIC.fullmatch(sides[0]):  # the name on the left, such as x
         sides = sides[1:]
     if len(sides) < 2 or not all(_ARITHMETIC.fullmatch(side) for side in sides):
         return boxed and _approximates_another(text)
@@ -216,7 +216,7 @@ def _values(text: str) -> list[str]:
 
 
 def _sides(text: str) -> list[complex]:
-    """The numbers on the two sides of a sign of approximation; empty where they are none, as in A \\approx B."""
+    """The numbers on the two sides of a sign of approximation; empty if they are none, as in A \\approx B."""
     parsed = [_parse(box(content_of(side).rpartition("=")[2])) for side in approximations(text)]
     try:
         return [complex(side[0].evalf(12)) for side in parsed]

@@ -148,7 +148,7 @@ def verdicts(
         if verdict.grade is Grade.NO_ANSWER and cut:
             verdict = Verdict(Grade.TRUNCATED)
         elif verdict.grade not in (Grade.CORRECT, Grade.WRONG):
-            verdict = Verdict(verdict.grade)  # a response without an answer has no end of one
+            verdict = Verdict(verdict.grade)  # without an answer there is no end
         elif verdict.answer_end is None:
             correct = verdict.grade is Grade.CORRECT
             end = graders[problem_id].answer_end(response, problems[problem_id], correct)

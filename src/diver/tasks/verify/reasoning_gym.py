@@ -161,7 +161,7 @@ def makes_one(task: str, sizes: Mapping[str, Any]) -> bool:
 
 @cache
 def _check_time(task: str, sizes: str) -> None:
-    """DiverError where a first entry takes for ever, as one of a graph in no colours does; a worker can be killed."""
+    """DiverError if a first entry takes for ever, as one of a graph in no colours does; a worker can be killed."""
     with Pool(1, warm=library) as pool:
         (made,) = pool.map(makes_one, [(task, json.loads(sizes))], FIRST_ENTRY_SECONDS)
     if isinstance(made, Failure) and made.grade is Grade.TIMEOUT:

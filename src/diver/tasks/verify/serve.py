@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import IO, Any
 
-GRACE_SECONDS = 1.0  # how long after the timeout a worker without a parent ends itself
+GRACE_SECONDS = 1.0  # seconds after the timeout at which an orphaned worker exits
 
 
 def serve(options: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ Function = Callable[..., Any] | str
 
 
 def path_of(function: Function) -> str:
-    """By which a worker finds the function."""
+    """The path by which a worker finds the function."""
     return function if isinstance(function, str) else f"{function.__module__}:{function.__qualname__}"
 
 
@@ -211,7 +211,7 @@ class Pool:
         return [(w, w in heard) for w in busy if w in heard or now >= w.late_at]
 
     def _outcome(self, worker: Worker, heard: bool) -> Any:
-        """What became of this worker's job, or of its start; a late or dead worker leaves the pool."""
+        """The result of this worker's job, or of its start; a late or dead worker leaves the pool."""
         message = worker.read() if heard else None
         if message is None or "fatal" in message:
             if not worker.ready:
@@ -222,7 +222,7 @@ class Pool:
                     reason = f"exit code {worker.process.returncode}"
                 self._discard(worker)
                 self._failed_starts += 1
-                if self._failed_starts == 3:  # one may be chance (a signal, a full machine), three are a fault
+                if self._failed_starts == 3:  # one death may be chance (a signal, a full machine), three are a fault
                     self._failed_starts = 0
                     raise DiverError(
                         f"a verification worker did not start with {self.memory_mb} MiB of memory ({reason}); "
