@@ -101,10 +101,10 @@ def draw(seed: int, of_each: int = 5) -> Iterator[str]:
 
 
 def comments(source: str) -> Iterator[str]:
-    """Comments; lines of comments in a row are one."""
+    """Comments, without headings such as `# ---- over seeds`; lines of comments in a row are one."""
     lines: list[str] = []
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
+        if token.type == tokenize.COMMENT and not token.string.startswith("# ----"):
             lines.append(token.string.removeprefix("#").strip())
         elif token.type != tokenize.NL and lines:
             yield " ".join(lines)

@@ -99,13 +99,13 @@ def simultaneous(
 def _pointwise_level(y: np.ndarray, level: float) -> float:
     """The level of each interval such that all of y [k, seeds, problems] hold together at `level`.
 
-    The mean varies with the problems and, where there are several, with the seeds: each is a row with a weight of its
+    The mean varies with the problems and, if there are several, with the seeds: each is a row with a weight of its
     own.
     """
     from scipy.special import ndtr
 
     centred = y - y.mean((1, 2), keepdims=True)
-    rows = [centred.mean(1) / y.shape[2]]  # a row per problem, and one per seed where there are several
+    rows = [centred.mean(1) / y.shape[2]]  # one row per problem, and one per seed if there are several
     if y.shape[1] > 1:
         rows.append(centred.mean(2) / y.shape[1])
     deviations = np.concatenate(rows, axis=1)

@@ -182,7 +182,7 @@ def _row(placed: tuple[str, bytes]) -> tuple[str, dict[str, Any]]:
         row = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InvalidRow(where, "not UTF-8", f" ({error.reason} at byte {error.start})") from error
-    except (ValueError, RecursionError) as error:  # a plain ValueError: a number of over 4,300 digits
+    except (ValueError, RecursionError) as error:  # ValueError: e.g. a number of over 4,300 digits
         raise InvalidRow(where, "not JSON", f" ({error})") from error
     if not isinstance(row, dict):
         raise InvalidRow(where, f"a {type(row).__name__}, not an object")

@@ -150,7 +150,7 @@ def maj_at_k(votes: ArrayLike, k: int) -> float:
     """
     votes = np.asarray(votes)
     if votes.ndim != 1 or not np.issubdtype(votes.dtype, np.integer):
-        raise ValueError(f"votes must be integers, one a sample, [n]: got {votes.dtype} of shape {votes.shape}")
+        raise ValueError(f"votes must be integers, one per sample, [n]: got {votes.dtype} of shape {votes.shape}")
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
     if len(votes) < k:

@@ -237,7 +237,7 @@ def with_tokens(turns: Sequence[Turn], tokens: Sequence[int], mask: Sequence[boo
     Turns of the environment in a row have their tokens at the first of them.
 
     Raises:
-        ValueError: the mask has another length than the tokens, or another number of stretches than there are turns.
+        ValueError: the mask has another length than the tokens, or another number of runs of policy tokens than turns.
     """
     written = np.asarray(mask, bool)
     if written.shape != (len(tokens),):
@@ -246,7 +246,7 @@ def with_tokens(turns: Sequence[Turn], tokens: Sequence[int], mask: Sequence[boo
     stretches = [(bool(written[a]), tokens[a:b]) for a, b in pairwise(borders) if a < b]
     own = sum(by_policy for by_policy, _ in stretches)
     if own != (count := sum(turn.by_policy for turn in turns)):
-        raise ValueError(f"the mask has {own} stretches of the policy, and the messages have {count} turns of it")
+        raise ValueError(f"the mask has {own} runs of policy tokens, but the messages have {count} policy turns")
     found, rest = [], iter([*stretches, (None, ())])
     side, ids = next(rest)
     for turn in turns:

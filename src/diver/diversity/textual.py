@@ -184,7 +184,7 @@ def bleu_matrix(responses: Sequence[Response], orders: int = 4, weights: Sequenc
 
     Args:
         responses ([G]): strings, whose tokens are what white space separates, or sequences of token ids.
-        orders: N, the longest n-grams.
+        orders: N, the length of the longest n-grams.
         weights ([N]): one per order, None = 1/N each. They are used as given (NLTK's convention), also if their sum is
             not 1.
 

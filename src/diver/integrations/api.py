@@ -32,13 +32,13 @@ def advantages(
     state: State | None = None,
     decode: Decode | None = None,
 ) -> np.ndarray | list[np.ndarray]:
-    """The advantage of each response, for any trainer. Rows come in any order and are answered in that order.
+    """The advantage of each response, for any trainer. Rows may have any order, and the result has the same order.
 
     Lists, arrays and tensors are accepted. Without `answer_ends` and `truncated` a method that rewards diversity
     measures whole texts, takes every response as finished, and warns once.
 
-    A response is a text, or a trajectory: its messages behind the prompt, those of the policy with the role assistant.
-    Lengths, diversity and advantages are of what the policy wrote, its tool calls included. See docs/trajectories.md.
+    A response is a text, or a trajectory: the messages after the prompt, in which the policy has the role assistant.
+    Lengths, diversity and advantages cover the policy's text, tool calls included. See docs/trajectories.md.
 
     Args:
         responses ([B]): the texts that the policy wrote, or lists of messages (`diver.core.turns.turns_of`).

@@ -92,7 +92,7 @@ class PostProcess:
         wanted |= {name: value for name, value in OTHERS.items() if hasattr(args, name)}
         SEAM.check_settings(self.method, wanted, args)
         if args.num_rollout is None:
-            raise DiverError("num_rollout: slime tells a reward function nothing of --num-epoch; give --num-rollout")
+            raise DiverError("num_rollout: slime does not pass --num-epoch to a reward function; give --num-rollout")
         self.method.check_group_size(args.n_samples_per_prompt, "n_samples_per_prompt")
 
     def _check_whole(self, samples: Sequence[Any]) -> None:

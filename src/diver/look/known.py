@@ -29,7 +29,7 @@ def known_problems(rollouts: Rollouts, path: Path, grader: str) -> tuple[list[Pr
     """The problem of each group, and a line on which graders grade them and why, which is empty if one was named.
 
     Raises:
-        DiverError: the grader needs to know more of a problem than is known.
+        DiverError: the grader needs more of a problem than the rollouts have.
     """
     if EVAL in rollouts.layouts:
         raise DiverError(

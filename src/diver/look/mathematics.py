@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 MAX_CHARS = 1000  # maximum characters of a formula; longer ones are shown as source
-MAX_DEPTH = 24  # open braces, and elements inside each other
+MAX_DEPTH = 24  # maximum depth of braces, and of elements
 MAX_FORMULAS = 12_000  # formulas converted for one page, a few seconds of work
 
 # What may stand in a page. latex2mathml also writes href (of \href), style and class: they are left out here.

@@ -66,7 +66,7 @@ def _hash(source: str) -> str:
 def document(title: str, sections: Iterable[str], data: Mapping[str, Any]) -> str:
     """The whole page: sections of trusted HTML, and the data that the script draws into #curves and #browser.
 
-    One whose data has a `version` may ask the server that it came from for the newest.
+    A page whose data has a `version` asks its server for a newer one.
     """
     style = _asset("page.css")
     served = bool(data.get("version"))

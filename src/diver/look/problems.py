@@ -193,7 +193,7 @@ def outcome_values(group: Group, threshold: float) -> dict[str, float]:
     """Cheap values of every group that is read; NaN if unknown.
 
     A name that ends in :correct or :wrong is of those responses alone. Entropy is that of the file, in nats per token;
-    where it has none but log-probabilities, the mean of -log p over the sampled tokens, which estimates it.
+    without it, the mean of -log p over the sampled tokens is an estimate.
     """
     outcomes = group.outcomes
     right = outcomes >= threshold

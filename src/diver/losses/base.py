@@ -91,7 +91,7 @@ class PolicyLoss:
         raise TypeError(f"loss {self.name!r} selects no tokens")
 
     def measure_anchor(self, tokens: Tokens) -> float:
-        """A number of all tokens of the first batch under the initial policy. Called where `has_anchor`."""
+        """A number measured on all tokens of the first batch, under the initial policy. Called where `has_anchor`."""
         raise TypeError(f"loss {self.name!r} has no anchor")
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
@@ -120,7 +120,7 @@ def row_weights(lengths: Tensor, aggregation: str) -> Tensor:
         return 1 / (len(lengths) * lengths.clamp(min=1))
     if aggregation == "token-sum":
         return ones / len(lengths)
-    raise ValueError(f"aggregation {aggregation!r}: there are token-mean, sequence-mean, token-sum")
+    raise ValueError(f"aggregation {aggregation!r}: choose token-mean, sequence-mean or token-sum")
 
 
 def kl_to_reference(logprobs: Tensor, reference: Tensor) -> Tensor:

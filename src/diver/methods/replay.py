@@ -62,7 +62,7 @@ class Replay:
         at_least(1, capacity=self.capacity)
         if self.keep == "latest" and self.weights == "frequency":
             raise ValueError(
-                "weights = 'frequency' counts solutions, and keep = 'latest' does not tell them apart; use 'uniform'"
+                "weights = 'frequency' counts solutions, and keep = 'latest' does not distinguish them; use 'uniform'"
             )
 
     def remember(self, group: Group, state: State, step: int) -> None:

@@ -131,7 +131,7 @@ def _value(texts: Sequence[str], kind: Any) -> Any:
 
 
 def with_commas(args: Sequence[str]) -> list[str]:
-    """`--figures pdf png` as `--figures pdf,png`: the kinds that follow the flag, which no path is called."""
+    """Read `--figures pdf png` as `--figures pdf,png`; no path is named like a kind."""
     result: list[str] = []
     for word in args:
         if len(result) > 1 and result[-2] == "--figures" and {word, *result[-1].split(",")} <= {*FIGURES}:

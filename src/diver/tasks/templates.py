@@ -149,7 +149,7 @@ class Prompted(NamedTuple):
 
 
 def prompted(problems: Sequence[Problem], template: str, tokenizer: Any, longest: int) -> Prompted:
-    """Render by `template_for` them and tokenise; prompts of more than `longest` tokens are left out."""
+    """Render and tokenise the prompts; those of more than `longest` tokens are left out."""
     template = template_for(template, problems, tokenizer)
     texts = [render(p, template, tokenizer) for p in problems]
     ids = encode(tokenizer, texts)

@@ -233,7 +233,7 @@ class GroupAdvantage:
     def _is_thinking(self, prompt: Any, ids: Sequence[int]) -> bool:
         """Whether the prompt opened a thought that the completion did not close.
 
-        In its tokens: of messages that TRL has parsed the thought may be gone.
+        The tokens are read, since TRL may have removed the thought from a parsed message.
         """
         if not isinstance(prompt, str):
             settings = getattr(self.args, "chat_template_kwargs", None) or {}

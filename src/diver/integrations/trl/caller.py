@@ -57,8 +57,8 @@ def check_alone(trainer: Any, own: Any) -> None:
     index = next((i for i, function in enumerate(functions) if function is own), 0)
     if weights[index] != 1:
         raise DiverError(
-            f"GRPOConfig.reward_weights gives the advantage the weight {weights[index]}, and it is normalised already: "
-            "give it 1"
+            f"GRPOConfig.reward_weights gives the advantage the weight {weights[index]}, but the advantage is "
+            "already normalised: give it 1"
         )
     rewards = list(zip(functions, weights, strict=True))
     for i, (function, weight) in enumerate(rewards):

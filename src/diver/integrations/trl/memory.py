@@ -42,7 +42,7 @@ class Shape(NamedTuple):
     hidden: int
     intermediate: int
     key_values: int
-    """Key-value heads times the size of one."""
+    """Number of key-value heads times the head size."""
     vocabulary: int
     adapters: int = 0
     """Parameters of the adapters; 0 if the weights are trained."""

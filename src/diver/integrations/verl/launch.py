@@ -53,7 +53,7 @@ def command(recipe: Recipe, extra: Sequence[str] = ()) -> list[str]:
     """
     last = {_key(option): option for option in (*recipe.verl.overrides, *extra)}
     if any(key.startswith(KEY) for key in last):
-        raise DiverError(f"{KEY} is what the recipe says: change its section [method] or [verify], or give --method")
+        raise DiverError(f"{KEY} is set by the recipe: change its section [method] or [verify], or give --method")
     if any(key.startswith(CHAT) for key in last):
         raise DiverError(
             f"{CHAT}: has no effect, since the data have whole prompts; set model.chat_template_kwargs instead"

@@ -61,7 +61,7 @@ def comparisons(
 
 
 def requests_for(requested: Sequence[Comparison], replies: Replies, attempt: int) -> list[Request]:
-    """What has no stored reply yet; at attempt 1, what asks again where the first reply cannot be parsed."""
+    """The questions without a stored reply; at attempt 1, those whose first reply cannot be parsed."""
     requests: dict[str, Request] = {}  # equal answers make equal questions: one reply serves them
     for c in requested:
         if (c.key, attempt) in replies:

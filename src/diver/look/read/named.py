@@ -31,7 +31,7 @@ NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # the id of a sample: the id of its 
 CHAT = re.compile(
     r"\s{0,9}\[\s{0,9}\{\s{0,9}['\"](?:role|from)['\"]\s{0,9}:\s{0,9}['\"](?:assistant|model|gpt|ai)['\"]"
 )
-LIST = re.compile(r"\[\s*['\"{\[].*\]", re.DOTALL)  # as Python, NumPy and JSON write one of texts, chats or objects
+LIST = re.compile(r"\[\s*['\"{\[].*\]", re.DOTALL)  # a list, as Python, NumPy or JSON writes it
 
 
 def named_columns(file: File) -> Iterator[Part]:

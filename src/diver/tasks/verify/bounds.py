@@ -58,7 +58,7 @@ def within(text: str, bounds: Bounds) -> bool:
 
 
 def _largest(exponent: str) -> float:
-    """How large the numbers in an exponent can get: 3^4 for 3^{4}. A letter counts as 1: SymPy leaves its powers."""
+    """How large the numbers in an exponent can get: 3^4 for 3^{4}. A letter counts as 1: SymPy leaves it."""
     bound = 1.0
     for part in reversed(_POWER.split(exponent)):
         base = max([1.0, *map(float, _DIGITS.findall(part))])

@@ -37,7 +37,7 @@ LONGEST = 16_384
 """Longest answer in characters; a longer one is wrong."""
 
 _LITERALS = re.compile(r"[\w\s\[\],'\"-]*", re.ASCII)
-_ARITHMETIC = re.compile(r"(?:[\d\s+()-]|\*(?!\*)|/(?!/)|\.(?!\d))*", re.ASCII)  # no powers, floors, decimals
+_ARITHMETIC = re.compile(r"(?:[\d\s+()-]|\*(?!\*)|/(?!/)|\.(?!\d))*", re.ASCII)  # no powers, no //, no decimals
 _NAMES = "[A-Za-z]|sin|cos|tan|exp|log|ln|sqrt|asin|acos|atan"
 _FORMULA = re.compile(rf"(?:\b(?:{_NAMES})\b|(?<=\d)\.(?=\d)|[\d\s+*/()^,-])*", re.ASCII)
 _UNEVALUATED = re.compile(
@@ -101,7 +101,7 @@ STRICTER: dict[str, Callable[[str, Entry], bool]] = {
 """Tasks whose verifier gives 1 to wrong answers -> what is true of the right ones among those to which it gives 1."""
 
 WITHOUT = ("composite",)
-"""Not a task of its own."""
+"""A mixture of other tasks, which is no task itself."""
 
 VERIFIERS = {"graph_color": "graph-coloring"}
 """Tasks of which it is known when two solutions are the same -> their verifier."""
