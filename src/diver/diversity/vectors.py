@@ -26,7 +26,7 @@ class Embedding:
     prompt: str = ""
     """Put before every response, for encoders that were trained with one."""
     device: str = "auto"
-    """auto takes a GPU where there is one; or cpu, cuda, cuda:1."""
+    """auto (a GPU if there is one), cpu, cuda or cuda:1."""
     batch: int = 32
     """Responses at a time."""
 
@@ -41,7 +41,7 @@ class HiddenState:
     model: str = "Qwen/Qwen2.5-7B-Instruct"
     """A causal model: a folder in Hugging Face layout, or a hub name. Weights are float32, on a GPU bfloat16."""
     device: str = "auto"
-    """auto takes a GPU where there is one; or cpu, cuda, cuda:1."""
+    """auto (a GPU if there is one), cpu, cuda or cuda:1."""
     max_tokens: int | None = None
     """The maximum number of tokens read from a response; none: as many as the model has positions."""
 

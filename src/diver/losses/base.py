@@ -18,7 +18,7 @@ else:
     Tensor = Any
 
 Aggregation = Literal["token-mean", "sequence-mean", "token-sum"]
-Given = Any  # a tensor or a number where the loss declares that it needs it, else None
+Given = Any  # None unless the loss declares that it needs it
 
 
 class Tokens(NamedTuple):

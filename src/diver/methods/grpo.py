@@ -89,7 +89,7 @@ class EntropyBonus(Grpo):
 def check_divisor(divisor: Divisor, overlong: Overlong) -> None:
     """ValueError if rewards that may be negative would be divided by their mean."""
     if divisor == "mean" and overlong:
-        raise ValueError("divisor = 'mean' needs rewards of at least 0, which the penalty of `overlong` is not")
+        raise ValueError("divisor = 'mean' needs rewards of at least 0; the penalty of `overlong` is negative")
 
 
 def group_advantage(

@@ -14,7 +14,7 @@ PATIENCE = 10.0  # seconds
 
 
 class HubUnreachable(DiverError):
-    """There is no network, or no answer."""
+    """The hub cannot be reached."""
 
 
 def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | None = None) -> str | None:

@@ -90,8 +90,8 @@ class RunRecorder(TrainerCallback):
 def run(recipe: Recipe) -> None:
     """Begin or resume the run of `recipe`; on the first of several processes the run folder is written.
 
-    One process saves and stops on SIGTERM and Ctrl-C, as the built-in trainer does; of several, their launcher has the
-    signals.
+    One process saves and stops on SIGTERM and Ctrl-C, as the built-in trainer does; with several,
+    their launcher does.
     """
     processes = PartialState(cpu=recipe.model.device == "cpu")
     if recipe.trl.vllm == "server" and processes.device.type != "cuda":

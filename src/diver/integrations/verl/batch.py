@@ -84,7 +84,7 @@ def _group(uid: str, rows: Sequence[Mapping[str, Any]], decode: Decode, truncate
     name = uid
     if "id" in info:
         name = str(info["id"])
-    elif "index" in info:  # which verl's own scripts count from 0 in every data set
+    elif "index" in info:  # verl's scripts number each data set from 0
         name = f"{rows[0]['data_source']}/{info['index']}" if rows[0].get("data_source") else str(info["index"])
     tokens = rows[0]["prompts"].tolist() if "prompts" in rows[0] else []
     prompt = decode(tokens) if tokens else ""

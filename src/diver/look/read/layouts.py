@@ -317,7 +317,7 @@ def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:
     given = columns.named()
     if given and name in (TRAIN, EVAL):
         raise DiverError(
-            f"{file.path}: the columns of {name} are always called the same; omit --{next(iter(given))}, or name "
+            f"{file.path}: the columns of {name} have fixed names; omit --{next(iter(given))}, or name "
             "--problem and --response, too, to read other columns"
         )
     heads = {path: path.partition(".")[0] for path in given.values()}

@@ -82,7 +82,7 @@ class GSM8K(Mathematics):
         return _settle(answers, problem) if answers else Grade.NO_ANSWER
 
     def _answers(self, response: str) -> Sequence[str]:
-        """The answer that is graded, so that a vote is for it."""
+        """The graded answer, for which the response votes."""
         text = after_thought(response)
         statement = stated(text)
         if statement and not statement.prose:
