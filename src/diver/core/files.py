@@ -323,7 +323,7 @@ class WorkFolder:
 
     @property
     def anew(self) -> str:
-        """The other way out of a folder that cannot be continued, behind "choose another folder"."""
+        """An alternative for a folder that cannot be continued; it follows "choose another folder"."""
         return (
             ", or begin anew with --restart" if self.config["identity"].get("engine") == "built-in" else " or delete it"
         )

@@ -13,9 +13,9 @@ The row of a rollout in rollouts/step_NNNN.jsonl:
     grade                      what the verifier found
     reward                     its named parts and their `total`
     diversity, advantage       each metric by name; A
-    entropy                    of the policy that sampled, nats, mean over the tokens; null where it is unknown
+    entropy                    of the policy that sampled, nats, mean over the tokens; null if it is unknown
     length, truncated          in policy tokens; whether it was cut off at sample.max_tokens
-    answer_end                 characters up to the end of the graded answer; null where that is unknown
+    answer_end                 characters up to the end of the graded answer; null if that is unknown
     turns                      of a trajectory: role, text, actions, state and reward of each
 
 Every file but metrics.jsonl is whole or absent. What a killed run left after its last checkpoint, half a row included,

@@ -37,7 +37,7 @@ class Estimate(NamedTuple):
         return self._replace(low=float(np.clip(self.low, low, high)), high=float(np.clip(self.high, low, high)))
 
     def text(self, scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
-        """`mean [low, high]` times `scale`; the mean alone where there is no interval, a dash where nothing is known.
+        """`mean [low, high]` times `scale`; the mean alone if there is no interval, a dash where nothing is known.
 
         `sign` is that of a format, such as "+", and for the mean.
         """

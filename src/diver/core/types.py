@@ -62,7 +62,7 @@ class Reward(NamedTuple):
         return self.outcome + self.diversity + self.length + self.other
 
     def row(self) -> dict[str, float]:
-        """The parts by name, `other` where it is not 0, and their total."""
+        """The parts by name, `other` if it is not 0, and their total."""
         parts = {name: part for name, part in self._asdict().items() if part or name != "other"}
         return {**parts, "total": self.total}
 
@@ -125,7 +125,7 @@ class Rollout:
         entropy: the sampler's, at its temperature, mean over the T tokens, nats.
         truncated: whether the response reached the length limit.
         index: the place among the sampled responses of the problem. A selection does not change it.
-        num_tokens: T where the tokens are not stored.
+        num_tokens: T if the tokens are not stored.
         grade: what the verifier found.
         key: equal for responses with the same answer or solution.
         solution: equal for correct responses with the same solution; None if the verifier cannot tell.
@@ -160,7 +160,7 @@ class Rollout:
     def of_turns(cls, turns: Iterable[Turn], **known: Any) -> Self:
         """The trajectory of these turns; `known` are further attributes.
 
-        The tokens are those of the policy's turns, where all of them have theirs.
+        The tokens are those of the policy's turns, if all of them have theirs.
         """
         turns = tuple(turns)
         own = [turn for turn in turns if turn.by_policy]
@@ -215,8 +215,8 @@ class Group:
     Attributes:
         problem: the question.
         rollouts ([G]): the responses.
-        prompt: the rendered text that the policy saw, where it is known.
-        prompt_tokens: its token ids, where they are known.
+        prompt: the rendered text that the policy saw, if it is known.
+        prompt_tokens: its token ids, if they are known.
     """
 
     problem: Problem

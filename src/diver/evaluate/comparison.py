@@ -51,7 +51,7 @@ def level(runs: Values, bounds: tuple[float, float] | None = None) -> Estimate:
 def difference(
     more: Values, less: Values, bounds: tuple[float, float] | None = None, confidence: float = 0.95
 ) -> Estimate:
-    """`more` minus `less`, paired over the seeds that both have and over problems; unknown where there are none.
+    """`more` minus `less`, paired over the seeds that both have and over problems; unknown if there are none.
 
     `bounds` are those of both measures.
     """

@@ -356,7 +356,7 @@ def metrics(result: Mapping[str, Any]) -> dict[str, float]:
 
 
 def duration(seconds: float) -> str:
-    """40 s, 12 min 05 s, 1 h 06 min; a dash where it is not known."""
+    """40 s, 12 min 05 s, 1 h 06 min; a dash if it is not known."""
     if math.isnan(seconds):
         return "–"
     minutes, rest = divmod(round(seconds), 60)

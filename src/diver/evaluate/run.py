@@ -195,7 +195,7 @@ def make_tasks(config: EvalConfig, model: SamplerHandle, benchmarks: Sequence[Lo
     if not tasks:
         raise DiverError("--benchmarks: names none")
     if repeated := [name for name, n in Counter(task.name for task in tasks).items() if n > 1]:
-        raise DiverError(f"--benchmarks: {repeated[0]!r} is there twice")
+        raise DiverError(f"--benchmarks: {repeated[0]!r} is given twice")
     return tasks
 
 

@@ -52,7 +52,7 @@ def table(engine: str, *, elsewhere: bool = False) -> str:
 
 
 def also_named(engine: str) -> Callable[[str], str]:
-    """How advice names a key of a recipe in a run of `engine`: with the engine's own option, where there is one.
+    """How advice names a key of a recipe in a run of `engine`: with the engine's own option, if there is one.
 
     A run by `diver train` takes the key, and one by the engine's own command its option:
     "train.learning_rate (verl: actor_rollout_ref.actor.optim.lr)".

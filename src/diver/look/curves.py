@@ -117,7 +117,7 @@ def drawn(
 
 
 def _line(run: RunRecord, metric: str) -> dict[str, Any]:
-    """A metric where it is known; held-out values come from eval/ with their intervals if they can."""
+    """A metric if it is known; held-out values come from eval/ with their intervals if they can."""
     key = metric.removeprefix("eval/")
     stored = {step: e["estimates"][key] for step, e in run.evaluations.items() if key in e["estimates"]}
     evaluated = {step: estimate for step, estimate in stored.items() if estimate["mean"] is not None}

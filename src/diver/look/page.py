@@ -148,7 +148,7 @@ def swatch(run: int) -> str:
 
 
 def alerts_section(alerts: Sequence[Sequence[Alert]], names: Sequence[str], none: str) -> str:
-    """The alerts of all runs, each with its steps and a link to its curve; `none` is said where there is none."""
+    """The alerts of all runs, each with its steps and a link to its curve; `none` is said if there is none."""
     rows = ""
     for i, alert in ((i, alert) for i, of_run in enumerate(alerts) for alert in of_run):
         run = f'<p class="run">{swatch(i)}{text(names[i])}</p>' if len(names) > 1 else ""

@@ -112,7 +112,7 @@ def pair_values(correct: Sequence[Rollout]) -> dict[str, float]:
 
 
 def name_of(problem: Problem) -> str:
-    """Its id, after the benchmark where that is known: two benchmarks may number their problems alike."""
+    """Its id, after the benchmark if that is known: two benchmarks may number their problems alike."""
     return f"{problem.source}/{problem.id}" if problem.source else problem.id
 
 
@@ -227,7 +227,7 @@ def powers(size: int) -> list[int]:
 
 def diversity_values(group: Group, threshold: float) -> dict[str, float]:
     """TD of all responses, of the correct ones and of the wrong ones, ED, distinct@k, and the diversity of correct
-    pairs, all up to the answer where it is known.
+    pairs, all up to the answer if it is known.
 
     Correct responses that write other sets of formulas (without any, other words) are different; trajectories are
     where their actions are.

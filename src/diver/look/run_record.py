@@ -81,7 +81,7 @@ class RunRecord:
         return table(self.config, "recipe", section)
 
     def column(self, name: str) -> pd.Series:
-        """A metric by step, where it is known."""
+        """A metric by step, if it is known."""
         return self.metrics.reindex(columns=[name])[name].dropna()
 
     @property

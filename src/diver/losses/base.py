@@ -25,7 +25,7 @@ class Tokens(NamedTuple):
     """Tokens under the policy as it now is: all N of a mini-batch without gradient, [N], or padded rows of it, [n, T].
 
     `advantages` broadcast over the others: [n, 1] where all tokens of a response have one. In rows `mask` is False
-    where there is padding, and `selected` is what `select_tokens` answered. `entropy`, in nats, is there where the loss
+    at padding, and `selected` is what `select_tokens` returned. `entropy`, in nats, is there where the loss
     needs it. For `select_tokens` the N tokens are in the order of the rows, which have `lengths` [n]; `uniform` [N] are
     random numbers in [0, 1), `weights` [N] what a token's loss is multiplied by, and `anchor` is what the loss measured
     once.

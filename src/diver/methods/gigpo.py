@@ -20,7 +20,7 @@ class Gigpo(Grpo):
     those of its group, as GRPO does (Eq. 3). A_it compares the discounted return R_it with those of all turns of the
     group that act in the same state (Eqs. 5 to 7), over the same divisor. A state that occurs once gives 0.
 
-    The reward of a turn is what its environment paid for it; where no turn has one, the last has that of the
+    The reward of a turn is what its environment paid for it; if no turn has one, the last has that of the
     trajectory. All tokens of a turn have its advantage. Departure: a standard deviation is that of the population, with
     nothing added. A response of one turn has (1 + turn_weight) times the advantage of GRPO.
     """

@@ -93,7 +93,7 @@ def assigned(
 
 
 def _setting(flag: str, kinds: Mapping[str, Any]) -> tuple[list[str], Any]:
-    """(The keys of the setting that a flag assigns, its annotation); no keys where there is no such setting."""
+    """(The keys of the setting that a flag assigns, its annotation); no keys if there is no such setting."""
     given = flag.removeprefix("--")
     key = given.replace("-", "_")
     if given != flag and key in kinds:

@@ -202,7 +202,7 @@ class EndpointGenerator:
                 attempt += 1
 
     async def _attempt(self, client: Any, request: Request, body: Mapping[str, Any]) -> Generation:
-        """The response. Again where another attempt may have one, Refused where only other requests may,
+        """The response. Again where another attempt may have one, Refused if only other requests may,
         DiverError if none will."""
         try:
             if isinstance(request.prompt, str):

@@ -182,7 +182,7 @@ def sample_groups(
     """A group of `size` rollouts of each problem.
 
     Rollout j of problem i has the stream (seed, i, j): a problem that comes twice in a batch has two groups. `tokens`
-    are the token ids of the prompts by problem id, where they are known and fit.
+    are the token ids of the prompts by problem id, if they are known and fit.
     """
     given = {problem.id: prompt for problem, prompt in zip(problems, prompts, strict=True)}
     tokens = prompts_that_fit(given, generator) if tokens is None else tokens

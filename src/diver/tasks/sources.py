@@ -239,7 +239,7 @@ def _check_text(problem: Problem, where: str) -> None:
 
 
 def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, option: str = "") -> Any:
-    """`first_value`; InvalidRow, with the option that names another column if there is one, where there is none."""
+    """`first_value`; without a value InvalidRow, with the option that names another column."""
     value = first_value(row, paths)
     if value is None:
         if empty := [path for path in paths if path in row]:

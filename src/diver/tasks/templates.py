@@ -59,7 +59,7 @@ def render(problem: Problem, template: str = "plain", tokenizer: Any = None) -> 
 
     A prompt that already is chat messages goes through the tokenizer's chat template unchanged, without the system text
     and instructions of this template. What comes through a chat template already has its special tokens: encode it with
-    `add_special_tokens=False`. DiverError: an unknown name, or no chat template where one is needed.
+    `add_special_tokens=False`. DiverError: an unknown name, or no chat template if one is needed.
     """
     if template not in TEMPLATES:
         raise DiverError(f"unknown prompt template {template!r}; choose one of {', '.join(TEMPLATES)}")

@@ -20,7 +20,7 @@ from transformers.cache_utils import DynamicLayer
 from diver.core.types import Group
 from diver.sample.policy import attention, hidden_states
 
-NAME = "diver_shared_prompts"  # name of the attention while a micro-batch runs
+NAME = "diver_shared_prompts"  # name under which the attention is registered
 
 
 class Row(NamedTuple):

@@ -52,7 +52,7 @@ class WeightedOutcome:
 def one_outcome(
     outcome: Outcome | Sequence[Outcome] | None, weights: Sequence[float] | None, method: Method
 ) -> WeightedOutcome | None:
-    """The outcome as one function; `weights` are 1 where they are not given. DiverError if they do not fit."""
+    """The outcome as one function; `weights` are 1 if they are not given. DiverError if they do not fit."""
     if weights is not None and (outcome is None or callable(outcome)):
         raise DiverError("weights: are of several functions; give outcome=[...]")
     if outcome is None:

@@ -36,7 +36,7 @@ def check() -> None:
     for node, answer in answers.items():
         try:
             theirs: Any = ray.get(answer, timeout=SECONDS)
-        except Exception as error:  # the error message names any cause
+        except Exception as error:  # any error is reported as the cause
             theirs = (str(error).strip() or repr(error)).splitlines()[-1]
         if theirs != mine:
             raise DiverError(

@@ -195,7 +195,7 @@ def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -
 
 
 def _blocks(cases: Sequence[Case], decisions: Sequence[Decision]) -> dict[str, list[Standing]]:
-    """Overall, then each benchmark where there are several; empty without a complete round."""
+    """Overall, then each benchmark if there are several; empty without a complete round."""
     ranks: dict[Case, list[tuple[int, ...]]] = {}
     for d in whole_rounds(decisions):
         ranks.setdefault(d.comparison.case, []).append(d.ranks or ())

@@ -52,7 +52,7 @@ class Columns:
 class File(NamedTuple):
     """The rows of a file, each with its place, and how to read them.
 
-    `notes` are what a user should know, `outcomes` the columns that were taken for the outcome where nobody says which
+    `notes` are what a user should know, `outcomes` the columns that were taken for the outcome if nobody says which
     it is.
     """
 

@@ -137,7 +137,7 @@ def _candidates(folder: Path) -> Iterator[Path]:
 
 
 def _of_training(folder: Path, files: list[Path]) -> tuple[list[Path], list[str]]:
-    """Rollouts of training where there are both, and prime-rl's `all` rather than the part that it trained on.
+    """Rollouts of training if there are both, and prime-rl's `all` rather than the part that it trained on.
 
     Without those of the runs in the folder that --restart has set aside.
     """

@@ -77,7 +77,7 @@ def _problems(
 
 
 def _several(answers: Sequence[str]) -> list[str]:
-    """The different answers, where there are several that say something."""
+    """The different answers, if there are several that say something."""
     known = [answer for answer in dict.fromkeys(answers) if answer]
     return known if len(known) > 1 else []
 

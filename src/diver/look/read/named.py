@@ -169,7 +169,7 @@ def _without_text(file: File, where: str, row: Row, outcome: Any) -> list[Any]:
 
 
 def _outcome_reader(file: File) -> Callable[[str, Row], Any]:
-    """Reads the outcome of a row: where nobody says which column it is, from the same one in the whole file."""
+    """Reads the outcome of a row: if nobody says which column it is, from the same one in the whole file."""
     names, chosen = file.names["outcome"], ""
 
     def read(where: str, row: Row) -> Any:
@@ -195,7 +195,7 @@ def _outcomes(
 ) -> Sequence[float | None]:
     """The outcome of each response: of the row, else of each object.
 
-    A single one does not say whose it is where there are several responses.
+    A single one does not say whose it is if there are several responses.
     """
     if file.names["outcome"] is OUTCOMES and values.known(outcome) is None:
         objects = [one if isinstance(one, Mapping) else {} for one in texts]

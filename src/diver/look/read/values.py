@@ -103,7 +103,7 @@ def turns(value: Any) -> tuple[Turn, ...]:
 
 
 def response_turns(chat: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The turns of the assistant that may have a text; where nobody is called so, those of all who neither ask nor are
+    """The turns of the assistant that may have a text; if nobody is called so, those of all who neither ask nor are
     tools.
     """
     turns = [turn for turn in chat if not turn.keys().isdisjoint(TURN_TEXTS)]

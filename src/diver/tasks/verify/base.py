@@ -50,7 +50,7 @@ class Grader:
     """Judges the responses to a problem.
 
     The methods read one response to one problem. They run in this process, in time proportional to the length of the
-    response. `grade` leaves to a worker process what may take longer or run code.
+    response. `grade` passes work that may take longer or run code to a worker.
     """
 
     name: str

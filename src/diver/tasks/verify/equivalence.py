@@ -126,7 +126,7 @@ def equivalent(answers: Sequence[str], golds: Sequence[str]) -> bool | None:
 
 
 def _contradicts_itself(text: str) -> bool:
-    """An equation of numbers, 2+4=5 or x=4=5, whose sides differ, by more than a rounding where one is a decimal.
+    """An equation of numbers, 2+4=5 or x=4=5, whose sides differ, by more than a rounding if one is a decimal.
 
     Or an approximation, 5 \\approx 6, of which one side is another number. A formula in free text may be a line of
     work: there a chain that begins with a name, and an approximation, are left as they are.
@@ -236,7 +236,7 @@ def _is_set(text: str) -> bool:
 
 
 def _parts(text: str) -> list[str]:
-    """The parts of a list without brackets around it, as boxes; the text itself where it is none."""
+    """The parts of a list without brackets around it, as boxes; the text itself if it is none."""
     if not text.startswith(r"\boxed{"):
         return [text]
     boxes = [box(part.strip()) for part in outer_parts(content_of(text), _SEPARATOR) if part.strip()]

@@ -198,7 +198,7 @@ def unboxed(text: str) -> str:
 
 
 def _readings(text: str, boxes: list[Box]) -> list[str]:
-    """What boxes that stand together hold: with the names before them, where all have one, and without."""
+    """What boxes that stand together hold: with the names before them, if all have one, and without."""
     first = _NAME_BEFORE.search(text[max(0, boxes[0].start - 40) : boxes[0].start])
     names = [first["name"] if first else ""]
     names += [_name_between(text, one.end, other.start) or "" for one, other in pairwise(boxes)]

@@ -2,7 +2,7 @@
 
 What counts as the answer, in this order:
 
-1. Only what follows the last `</think>`, where there is one: an answer inside the thought does not count then.
+1. Only what follows the last `</think>`, if there is one: an answer inside the thought does not count then.
    (A thought that is not closed holds no answer for any grader, a response that was cut only one that it had finished:
    `grading`.)
 2. The last of: the boxes (`\\boxed{...}`, `\\boxed 5`, `\\fbox{...}`), `<answer>` tags, Minerva's closing sentence

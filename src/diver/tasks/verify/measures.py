@@ -95,7 +95,7 @@ def says_more(words: str) -> bool:
 
 
 def without_unit(found: re.Match[str]) -> str:
-    """The replacement of a number's texts: nothing, where all of them are units."""
+    """The replacement of a number's texts: nothing, if all of them are units."""
     return found[0] if any(says_more(words) for words in _IN_BRACES.findall(found[0])) else ""
 
 
