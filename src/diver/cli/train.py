@@ -43,7 +43,7 @@ class TrainArguments(RecipeArguments):
     seeds: str | None = None
     """One run for each seed: 0..4 or 0,3,7. The folders are FOLDER/seed_N. Built-in engine only."""
     jobs: int = 1
-    """Number of runs of --seeds in parallel, one thread each."""
+    """Runs of --seeds in parallel, one thread each."""
     problems_only: bool = False
     """Write the problems in verl's layout, and stop (verl only)."""
 

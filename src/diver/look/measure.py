@@ -104,7 +104,7 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     if out is not None:
         check_out(out, files, paths_of(config.rollouts).values())
         page.check_page(out / "index.html")
-    require("scipy")  # the intervals need it
+    require("scipy")  # SciPy computes the intervals
     show, log = log, config.notes(log)
     ks = parse_ks(config.k)
     unknown = [dict.fromkeys(config.names, math.nan)]  # a single response has no diversity; equal ones have 0
