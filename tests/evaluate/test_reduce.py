@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from diver.core.files import to_json
+from diver.core.seeds import digest
 from diver.core.tables import markdown
 from diver.core.types import DiverError, Grade, Problem
 from diver.evaluate.comparison import compare, comparisons
 from diver.evaluate.config import parse_ks
-from diver.evaluate.evaluate import Sample, answer, problem_digest, reduce
+from diver.evaluate.evaluate import Sample, answer, reduce
 from diver.evaluate.results import benchmark_table, write_curves
 
 C, W, N, T = Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER, Grade.TIMEOUT
@@ -36,8 +37,8 @@ def test_by_hand():
     assert mean["distinct@4"] == 2.0 and mean["distinct@1"] == pytest.approx((2 / 4 + 1 / 3) / 2)
     assert result["grades"] == {"correct": 3, "wrong": 3, "no_answer": 1, "timeout": 1} and result["unscored"] == 1
     assert result["per_problem"] == [
-        {"id": "a", "digest": problem_digest(PROBLEMS[0]), "n": 4, "c": 2, "distinct": 2, "pair_diversity": 1},
-        {"id": "b", "digest": problem_digest(PROBLEMS[1]), "n": 3, "c": 1, "distinct": 1},
+        {"id": "a", "digest": digest("1+1?", "2"), "n": 4, "c": 2, "distinct": 2, "pair_diversity": 1},
+        {"id": "b", "digest": digest("3+4?", "7"), "n": 3, "c": 1, "distinct": 1},
     ]
 
 
@@ -55,9 +56,9 @@ def test_counts_stand_for_samples():
     assert result["effective_solutions"] == pytest.approx(15 / 6)
     assert result["grades"] == {"correct": 7, "wrong": 3, "no_answer": 1, "timeout": 5} and result["unscored"] == 5
     assert result["per_problem"] == [
-        {"id": "a", "digest": problem_digest(PROBLEMS[0]), "n": 8, "c": 6, "distinct": 2}
+        {"id": "a", "digest": digest("1+1?", "2"), "n": 8, "c": 6, "distinct": 2}
         | {"pair_diversity": 1 - 6 / 15, "solutions": [3, 3]},  # 3 + 3 of the 15 pairs are alike
-        {"id": "b", "digest": problem_digest(PROBLEMS[1]), "n": 3, "c": 1, "distinct": 1, "solutions": [1]},
+        {"id": "b", "digest": digest("3+4?", "7"), "n": 3, "c": 1, "distinct": 1, "solutions": [1]},
     ]
 
 
@@ -170,7 +171,7 @@ def test_changes_are_paired_and_over_shared_problems(tmp_path):
 def test_a_problem_of_the_same_id_and_another_text_is_another_problem(tmp_path):
     """Rows without an id are called after their file: file-1, file-2, ... in any file of that name."""
     left, right = results(A, A), results(A, [Sample(C, "7", "x")] * 4)
-    right["per_problem"][0]["digest"] = problem_digest(Problem("a", "another question", "2"))
+    right["per_problem"][0]["digest"] = digest("another question", "2")
     assert [e.mean for e in comparisons(left, right)[0][1:3]] == [0.5, 1.0]  # of b alone
     for name, found in (("left", left), ("right", right)):
         (tmp_path / name).write_text(json.dumps({"model": name, "benchmarks": {"sums": found}}))

@@ -5,6 +5,7 @@ import dataclasses
 import difflib
 import functools
 import importlib
+import inspect
 import shlex
 import sysconfig
 import traceback
@@ -23,32 +24,50 @@ Positional = Annotated[T, POSITIONAL]
 """A setting that is given without a name on the command line."""
 
 
+class Bound(NamedTuple):
+    """Which numbers a setting may have, in its annotation; None is no number."""
+
+    text: str
+    holds: Callable[[float], bool]
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def settings(cls: type) -> type:
-    """A frozen, keyword-only dataclass whose unknown keys `read` refuses."""
+    """A frozen, keyword-only dataclass whose unknown keys `read` refuses, and numbers outside of the `Bound` in their
+    annotation.
+
+    Raises:
+        ValueError: when it is made with a number outside of its bound; names the setting.
+    """
     cls.__pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # type: ignore[attr-defined]
+    bounds = {
+        name: bound
+        for name, kind in inspect.get_annotations(cls).items()
+        for part in (kind, *typing.get_args(kind))  # `Positive | None` has its bound inside
+        for bound in getattr(part, "__metadata__", ())
+        if isinstance(bound, Bound)
+    }
+    inherited = getattr(cls, "__post_init__", None)
+
+    def check(self: Any) -> None:
+        for name, bound in bounds.items():
+            value = getattr(self, name)
+            if value is not None and not bound.holds(value):
+                raise ValueError(f"{name} must be {bound.text}, not {value}")
+        if inherited:
+            inherited(self)
+
+    if bounds:
+        cls.__post_init__ = check  # type: ignore[attr-defined]
     return dataclass(frozen=True, kw_only=True)(cls)
 
 
-def at_least(bound: float, **values: float | None) -> None:
-    """Raises ValueError, which names the value, if the value is below the bound. None is accepted."""
-    for name, value in values.items():
-        if value is not None and value < bound:
-            raise ValueError(f"{name} must be at least {bound}, not {value}")
-
-
-def above(bound: float, **values: float | None) -> None:
-    """Raises ValueError if the value is not above the bound; see `at_least`."""
-    for name, value in values.items():
-        if value is not None and value <= bound:
-            raise ValueError(f"{name} must be above {bound}, not {value}")
-
-
-def between(low: float, high: float, **values: float) -> None:
-    """Raises ValueError if the value is below `low` or above `high`; see `at_least`."""
-    for name, value in values.items():
-        if not low <= value <= high:
-            raise ValueError(f"{name} must be between {low} and {high}, not {value}")
+Positive = Annotated[float, Bound("above 0", lambda x: x > 0)]
+NonNegative = Annotated[float, Bound("at least 0", lambda x: x >= 0)]
+ZeroToOne = Annotated[float, Bound("between 0 and 1", lambda x: 0 <= x <= 1)]
+PositiveFraction = Annotated[float, Bound("above 0 and at most 1", lambda x: 0 < x <= 1)]
+PositiveInt = Annotated[int, Bound("at least 1", lambda x: x >= 1)]
+NonNegativeInt = Annotated[int, Bound("at least 0", lambda x: x >= 0)]
 
 
 def read(cls: type[T], table: Any, where: str) -> T:

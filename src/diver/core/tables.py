@@ -7,7 +7,7 @@ import io
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -88,6 +88,12 @@ class Table:
     """Its text, header first, where the cells of a column are not all shown alike."""
     uncertainty: Uncertainty = "interval"
     """How its estimates are shown."""
+
+    @classmethod
+    def of_columns(cls, of: str, names: Iterable[str], columns: Mapping[Measure, Sequence[Cell]]) -> "Table":
+        """A table from its columns, each with a cell for every name. A column without any value is left out."""
+        known = {measure: cells for measure, cells in columns.items() if any(cell is not None for cell in cells)}
+        return cls(of, [*known], dict(zip(names, zip(*known.values(), strict=True), strict=True)))
 
     def text(self) -> list[list[str]]:
         """The header and the rows as text."""

@@ -65,16 +65,14 @@ def state_diversity(group: Group) -> np.ndarray:
     """
     if len(group) == 1:
         return np.zeros(1)
-    return unique_fractions([_visited(rollout) for rollout in group.rollouts])
+    return unique_fractions(
+        [frozenset(turn.state for turn in r.turns if turn.state is not None) for r in group.rollouts]
+    )
 
 
 def action_key(rollout: Rollout) -> str:
     """Equal for trajectories with the same sequence of actions: a key for distinct@k."""
     return digest([list(action) for action in rollout.actions])
-
-
-def _visited(rollout: Rollout) -> frozenset[str]:
-    return frozenset(turn.state for turn in rollout.turns if turn.state is not None)
 
 
 def _numbered(group: Group) -> list[list[int]]:

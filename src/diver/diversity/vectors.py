@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from diver.core.extras import install
-from diver.core.settings import at_least, settings
+from diver.core.settings import PositiveInt, settings
 from diver.core.types import DiverError
 
 
@@ -27,11 +27,8 @@ class Embedding:
     """Put before every response, for encoders that were trained with one."""
     device: str = "auto"
     """auto (a GPU if there is one), cpu, cuda or cuda:1."""
-    batch: int = 32
+    batch: PositiveInt = 32
     """Responses at a time."""
-
-    def __post_init__(self) -> None:
-        at_least(1, batch=self.batch)
 
 
 @settings
@@ -42,11 +39,8 @@ class HiddenState:
     """A causal model: a folder in Hugging Face layout, or a hub name. Weights are float32, on a GPU bfloat16."""
     device: str = "auto"
     """auto (a GPU if there is one), cpu, cuda or cuda:1."""
-    max_tokens: int | None = None
+    max_tokens: PositiveInt | None = None
     """The maximum number of tokens read from a response; none: as many as the model has positions."""
-
-    def __post_init__(self) -> None:
-        at_least(1, max_tokens=self.max_tokens)
 
 
 def embedding_diversity(responses: Sequence[str], settings: Embedding | None = None) -> np.ndarray:

@@ -162,17 +162,22 @@ def comparisons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Comparison]:
     exact = all(evaluation.get("exact_solutions", True) for evaluation in both)
     ks = sorted({1, *a.get("k", ()), *b.get("k", ())})
     sizes = sorted({evaluation["samples"] for evaluation in both if evaluation.get("samples")})
-    measures = [(f"pass@{k}", f"Pass@{k}", 1) for k in ks]
-    measures += [(f"distinct@{n}", f"Distinct@{n}" if exact else WRITTEN, n) for n in sizes]
+    measures = {f"pass@{k}": f"Pass@{k}" for k in ks}
+    measures |= {f"distinct@{n}": f"Distinct@{n}" if exact else WRITTEN for n in sizes}
     rows = []
-    for measure, label, bound in measures:
+    for measure, label in measures.items():
         x, y = (values(evaluation, measure, names) for evaluation in both)
         if (shared := ~np.isnan(x) & ~np.isnan(y)).any():
             x, y = x[shared], y[shared]
-        estimates = interval(x, (0, bound)), interval(y, (0, bound)), paired_interval(x, y, (0, bound))
-        rows.append(Comparison(label, *estimates, percent=measure.startswith("pass")))
+        rows.append(Comparison(label, *_estimates(x, y, measure), percent=measure.startswith("pass")))
     rows += _of_pairs(values(a, "pair_diversity", names), values(b, "pair_diversity", names), exact)
     return [row for row in rows if not (math.isnan(row.base.mean) and math.isnan(row.trained.mean))]
+
+
+def _estimates(x: np.ndarray, y: np.ndarray, measure: str) -> tuple[Estimate, Estimate, Estimate]:
+    """Those of both sides, and of the change."""
+    bounds = bounds_of(measure)
+    return interval(x, bounds), interval(y, bounds), paired_interval(x, y, bounds)
 
 
 def _of_pairs(x: np.ndarray, y: np.ndarray, exact: bool) -> list[Comparison]:
@@ -182,11 +187,10 @@ def _of_pairs(x: np.ndarray, y: np.ndarray, exact: bool) -> list[Comparison]:
     """
     known = [~np.isnan(side) for side in (x, y)]
     shared = known[0] & known[1] if all(map(np.any, known)) else known[0] | known[1]
-    x, y, bounds = x[shared], y[shared], bounds_of("pair_diversity")
-    estimates = interval(x, bounds), interval(y, bounds), paired_interval(x, y, bounds)
+    estimates = _estimates(x[shared], y[shared], "pair_diversity")
     base, trained = (Estimate(effective_number(e.mean), np.nan, np.nan) for e in estimates[:2])
     change = Estimate(trained.mean - base.mean, np.nan, np.nan)
-    support = len(x)
+    support = int(shared.sum())
     return [
         Comparison(f"{PAIRS[exact].capitalize()} ({counted(support, 'problem')})", *estimates, support=support),
         Comparison(EFFECTIVE[exact].capitalize(), base, trained, change, percent=False, support=support),

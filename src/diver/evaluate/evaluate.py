@@ -30,7 +30,7 @@ from diver.core.tables import counted
 from diver.core.types import DiverError, Grade, Problem
 from diver.evaluate.results import Log, MemoryLog
 from diver.recipe.verification import Verification
-from diver.sample.base import Generation, Generator, Key, Prompt, PromptTooLong, SamplingParams, requests
+from diver.sample.base import Generator, Key, Prompt, PromptTooLong, SamplingParams, requests
 from diver.tasks.templates import TEMPLATES, chat_messages, render
 from diver.tasks.verify import DEFAULT, Grader, get_grader, in_thought, verdicts
 
@@ -105,22 +105,28 @@ def evaluate(
     if missing := total - len(have):
         log(f"{size}; {counted(missing, 'response')} to sample, of up to {counted(task.max_tokens, 'token')}")
         _sample(task, open_generator(), generations, keys, have, log, progress)
-    known, graded = _known(task, grades, graded_keys), 0
-    scored = {key for key, sample in known.items() if sample.grade in SCORED}
+    graded = 0
+    before = {(row["problem"], row["sample"]): row["grade"] for row in _rows(task, grades, graded_keys)}
+    scored = {key for key, grade in before.items() if grade in SCORED}
     if len(scored) < total:
         ungraded = (
             row
             for row in _rows(task, generations, keys)
             # A grade that failed is made again, a response that failed is not.
-            if (row["problem"], row["sample"]) not in (known if row.get("error") else scored)
+            if (row["problem"], row["sample"]) not in (before if row.get("error") else scored)
         )
         with progress_bar(total - len(scored), f"{task.name}: grade", "response", show=progress) as bar:
             for row in grade_rows(ungraded, problems, graded_keys, task.grader, verification):
                 grades.append(row)
                 graded += row.get("count", 1)
                 bar.update(row.get("count", 1))
-        known = _known(task, grades, graded_keys)
     log(f"{size}: {missing} sampled, {len(have)} stored before; {graded} graded")
+    known = {
+        (row["problem"], row["sample"]): Sample(
+            Grade(row["grade"]), row["answer"], row["solution"], row.get("count", 1)
+        )
+        for row in _rows(task, grades, graded_keys)
+    }
     samples: dict[str, list[Sample]] = {name: [] for name in problems}
     for name, index in sorted(known):
         samples[name].append(known[name, index])
@@ -145,13 +151,6 @@ def _rows(task: Task, log: Log, keys: Mapping[str, str]) -> Iterator[dict[str, A
     return (r for r in log.rows() if keys.get(r["problem"]) == r["key"] and r["sample"] < task.samples)
 
 
-def _known(task: Task, grades: Log, keys: Mapping[str, str]) -> dict[Key, Sample]:
-    return {
-        (r["problem"], r["sample"]): Sample(Grade(r["grade"]), r["answer"], r["solution"], r.get("count", 1))
-        for r in _rows(task, grades, keys)
-    }
-
-
 def _sample(
     task: Task,
     generator: Generator,
@@ -165,6 +164,9 @@ def _sample(
 
     Many generators give the responses of a batch at once, when its last one has ended. So the time of what is left is
     known when a batch begins: by the responses before it, at least a sixteenth of all, and the time that they took.
+
+    A row has `thinking` where the prompt ended inside a thought, which is not known where a server applies the chat
+    template. `logprob` is the sum over the tokens, where the generator knows it.
     """
     if note := getattr(generator, "note", ""):
         log(note)
@@ -184,33 +186,25 @@ def _sample(
                     estimated, left = True, (last - start) * (missing - num_sampled) / num_sampled - (now - last)
                     told = f"{num_sampled} of {missing} responses took {duration(last - start)}"
                     log(f"{task.name}: {told}; what is left takes about {duration(max(left, 0.0))}")
-                into.append(_row(generation, keys[generation.problem_id], generation.problem_id in thinking))
+                rollout, name = generation.rollout, generation.problem_id
+                row = {
+                    "key": keys[name],
+                    "problem": name,
+                    "sample": generation.sample,
+                    "response": rollout.response,
+                    "tokens": rollout.length,
+                    "truncated": rollout.truncated,
+                    **({"thinking": True} if name in thinking else {}),
+                    **({"error": True} if rollout.grade is Grade.ERROR else {}),  # there is no response
+                    "logprob": None if rollout.logprobs is None else float(rollout.logprobs.sum(dtype=float)),
+                    **({"count": generation.count} if generation.count > 1 else {}),
+                }
+                into.append(row)
                 bar.update(generation.count)
                 num_sampled += generation.count
                 last = time.monotonic()
         except PromptTooLong as error:
             raise DiverError(f"{error}; another --template than {task.template!r} may be shorter") from None
-
-
-def _row(generation: Generation, key: str, thinking: bool) -> dict[str, Any]:
-    """A generation in the form that is stored; `logprob` is the sum over the tokens, where the generator knows it.
-
-    `error` is stored where the generator had no response, `thinking` where the prompt ended inside a thought. It is
-    not known where a server applies the chat template.
-    """
-    rollout = generation.rollout
-    row = {
-        "key": key,
-        "problem": generation.problem_id,
-        "sample": generation.sample,
-        "response": rollout.response,
-        "tokens": rollout.length,
-        "truncated": rollout.truncated,
-        **({"thinking": True} if thinking else {}),
-        **({"error": True} if rollout.grade is Grade.ERROR else {}),
-        "logprob": None if rollout.logprobs is None else float(rollout.logprobs.sum(dtype=float)),
-    }
-    return {**row, "count": generation.count} if generation.count > 1 else row
 
 
 def render_prompt(problem: Problem, template: str, generator: Generator) -> Prompt:
@@ -294,7 +288,7 @@ def reduce(
     rows: list[dict[str, Any]] = [
         {
             "id": p.id,
-            "digest": problem_digest(p),
+            "digest": digest(p.prompt, p.answer),  # which differ for two problems of one id
             "n": sum(s.count for s in scored[p.id]),
             "c": sum(s.count for s in scored[p.id] if s.grade is Grade.CORRECT),
             "distinct": len(counts),
@@ -328,11 +322,6 @@ def reduce(
         "exact_solutions": all(grader_for(p, grader).exact_solutions for p in problems),
         "per_problem": rows,
     }
-
-
-def problem_digest(problem: Problem) -> str:
-    """16 digits of the text and the answer, which differ for two problems of one id."""
-    return digest(problem.prompt, problem.answer)
 
 
 def _votes(scored: Sequence[Sample]) -> np.ndarray:

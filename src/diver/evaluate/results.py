@@ -96,8 +96,10 @@ NOTE = (
 
 def table_of(results: Results) -> Table:
     """One row per benchmark; an estimate that it does not have is unknown."""
-    names = ["avg@n", *(f"{kind}@{k}" for kind in ("pass", "maj") for k in _ks(results, kind))]
-    largest = [f"distinct@{k}" for k in _ks(results, "distinct")[-1:]]
+    known = {name for r in results.values() for name in r["estimates"]}
+    ks = sorted({k for r in results.values() for k in r["k"]})
+    names = ["avg@n", *(name for kind in ("pass", "maj") for k in ks if (name := f"{kind}@{k}") in known)]
+    largest = [name for k in ks if (name := f"distinct@{k}") in known][-1:]
     exact_of = {r["title"]: r.get("exact_solutions", True) for r in results.values()}
     kinds = [exact for exact in DISTINCT if exact in exact_of.values()]
     of_pairs = kinds if any("pair_diversity" in r["estimates"] for r in results.values()) else []
@@ -133,11 +135,6 @@ def benchmark_table(results: Results) -> str:
     return markdown(header, [sizes, *rows]) + f"\n{NOTE}\n"
 
 
-def _ks(results: Results, kind: str) -> list[int]:
-    names = {name for r in results.values() for name in r["estimates"] if name.startswith(f"{kind}@")}
-    return sorted(int(name.partition("@")[2]) for name in names)
-
-
 def _estimate(result: Mapping[str, Any], name: str) -> Estimate:
     stored = result["estimates"].get(name, {})
     return Estimate(*(number(stored.get(end)) for end in Estimate._fields))
@@ -162,7 +159,7 @@ def write_curves(results: Results, *paths: Path) -> Sequence[Path]:
             axes.fill_between([*known], low, high, color=colour, alpha=0.13, linewidth=0)
         frame(axes, "Pass@k", "k, samples a problem")
         axes.set_xscale("log", base=2)
-        ks = _ks(results, "pass")
+        ks = sorted({k for estimates in curves for k in estimates})
         axes.set_xticks(ks, [str(k) for k in ks], minor=False)
         axes.set_ylim(0, 1)
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))

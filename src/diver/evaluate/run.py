@@ -1,6 +1,7 @@
 """`diver eval`: evaluate a model on benchmarks in a folder, from which it can be resumed."""
 
 import dataclasses
+import json
 import re
 import sys
 from collections import Counter
@@ -103,16 +104,6 @@ class SamplerHandle(NamedTuple):
         return chat_template_for(problems)
 
 
-def resolve(policy: Model) -> tuple[str, str]:
-    """The path of a model (a folder, a hub name, or a bundled policy), and its permanent name."""
-    model = policy.path
-    bundled = policy_folder(model)
-    folder = bundled or Path(model).expanduser()
-    if folder.is_dir():
-        return str(folder), f"{model if bundled else folder.resolve().name}@{fingerprint(folder)}"
-    return model, f"{model}@{hub.newest_commit(model, 'model', policy.revision) or 'offline'}"
-
-
 def sampler(config: EvalConfig, policy: Model | None = None) -> SamplerHandle:
     """The generator that the settings name, loaded at most once; `policy` says more of the model than --model."""
     if not config.model:
@@ -124,8 +115,13 @@ def sampler(config: EvalConfig, policy: Model | None = None) -> SamplerHandle:
         policy = dataclasses.replace(policy, chat_template_kwargs=config.template_variables)
     if config.generator == "endpoint":  # the name identifies the model, not the server
         return SamplerHandle(policy.path, cache(lambda: load_generator(config, policy, policy.path, policy.path)))
-    path, name = resolve(policy)
-    if config.generator == "vllm":  # vLLM's results differ by rounding, so the name differs
+    path, bundled = policy.path, policy_folder(policy.path)
+    folder = bundled or Path(path).expanduser()
+    if folder.is_dir():
+        name, path = f"{path if bundled else folder.resolve().name}@{fingerprint(folder)}", str(folder)
+    else:
+        name = f"{path}@{hub.newest_commit(path, 'model', policy.revision) or 'offline'}"
+    if config.generator == "vllm":  # other arithmetic, so another name
         name = f"{name}-vllm"
     return SamplerHandle(name, cache(lambda: load_generator(config, policy, path, name)), policy)
 
@@ -170,18 +166,15 @@ def load_generator(config: EvalConfig, policy: Model, path: str, name: str) -> G
 
 def sampler_metadata(config: EvalConfig) -> dict[str, Any]:
     """The generator and its options, without secrets: for results.json."""
-    extra = _without_secrets(config.extra_options)
+    extra = json.loads(
+        json.dumps(config.extra_options),
+        object_hook=lambda table: {k: "(hidden)" if SECRET.search(k) else v for k, v in table.items()},
+    )
     if config.generator != "endpoint":
         return {"generator": config.generator, **({"extra": extra} if extra else {})}
     url = urlsplit(config.url or Endpoint.url)
     host = url.netloc.rpartition("@")[2]
     return {"generator": config.generator, "url": f"{url.scheme}://{host}{url.path}", "extra": extra}
-
-
-def _without_secrets(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: "(hidden)" if SECRET.search(k) else _without_secrets(v) for k, v in value.items()}
-    return [_without_secrets(v) for v in value] if isinstance(value, list) else value
 
 
 # ---- the tasks

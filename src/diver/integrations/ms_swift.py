@@ -34,12 +34,13 @@ class Diver(GroupAdvantage):
     def __call__(self, completions: Sequence[str], **inputs: Any) -> list[float]:  # type: ignore[override]
         """This process's advantages. ms-swift calls it, on all processes at once."""
         prompts = [messages[:-1] for messages in inputs["messages"]]
-        tokens = [_flat(ids) for ids in inputs["response_token_ids"]]
+        tokens = [  # a scheduler of turns gives a list for each turn
+            [token for turn in ids for token in (turn if isinstance(turn, list) else [turn])]
+            for ids in inputs["response_token_ids"]
+        ]
         return super().__call__(prompts, completions, tokens, **inputs)
 
     def check(self, args: Any) -> None:
-        if self.method.loss.aggregation == "token-sum":
-            raise DiverError("method.loss.aggregation = 'token-sum': ms-swift has no such loss_type")
         SEAM.check_settings(self.method, REQUIRED, args)
         if args.kl_in_reward:
             raise DiverError("ms-swift's kl_in_reward would be subtracted from the advantage: set it to false")
@@ -60,11 +61,6 @@ class Diver(GroupAdvantage):
     def _problems(self, prompts: Sequence[Any], inputs: Mapping[str, Any]) -> list[Problem]:
         columns = {name: column for name, column in inputs.items() if name not in OWN}
         return super()._problems(prompts, columns)
-
-
-def _flat(ids: Sequence[Any]) -> list[int]:
-    """The tokens of a response; a scheduler of turns gives a list for each turn."""
-    return [token for turn in ids for token in (turn if isinstance(turn, list) else [turn])]
 
 
 def register(method: str | Method = "diver-mix", *, name: str = "diver", **options: Any) -> None:

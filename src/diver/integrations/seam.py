@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from diver.core.types import DiverError
 from diver.losses import CispoLoss, ClipLoss, GspoLoss, HighEntropyLoss, PolicyLoss, SapoLoss
+from diver.losses.base import Aggregation
 from diver.methods import Method, check_needs, method_named
 
 
@@ -25,6 +26,8 @@ class Seam:
     """Whether it takes one advantage for each token."""
     losses: tuple[type[PolicyLoss], ...] = (ClipLoss,)
     """The losses that it has."""
+    aggregations: tuple[str, ...] = get_args(Aggregation)
+    """How it can take the mean of them."""
     terms: tuple[str, ...] = ()
     """Which of "kl_coef" and "entropy_coef" can be added to them."""
     knows_limit: bool = False
@@ -58,6 +61,9 @@ class Seam:
                 f"method.loss.name = {method.loss.name!r}: the {self.engine} adapter does not support this loss; train "
                 "this method with another engine"
             )
+        if method.loss.aggregation not in self.aggregations:
+            has = ", ".join(self.aggregations)
+            raise DiverError(f"method.loss.aggregation = {method.loss.aggregation!r}: {self.engine} has {has}")
         for term in ("kl_coef", "entropy_coef"):
             if getattr(method.loss, term) and term not in self.terms:
                 raise DiverError(
@@ -91,6 +97,7 @@ SEAMS = {
             carries=("responses", "grades", "keys"),
             subtracts_mean=True,
             losses=(ClipLoss, GspoLoss, HighEntropyLoss),
+            aggregations=("token-mean", "sequence-mean"),
             terms=("kl_coef",),
             knows_limit=True,
         ),
@@ -98,6 +105,7 @@ SEAMS = {
             "slime",
             carries=("responses", "tokens", "logprobs"),
             losses=(ClipLoss, GspoLoss),
+            aggregations=("token-mean", "sequence-mean"),
             terms=("kl_coef", "entropy_coef"),
             knows_limit=True,
         ),
@@ -106,6 +114,7 @@ SEAMS = {
             carries=("responses", "tokens", "logprobs", "decode"),
             per_token=True,
             losses=(ClipLoss, GspoLoss),
+            aggregations=("token-mean", "sequence-mean"),
             terms=("kl_coef", "entropy_coef"),
         ),
         Seam("tinker-cookbook", carries=("responses", "tokens", "logprobs", "decode"), subtracts_mean=True),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from diver.core.types import DiverError, Progress
+from diver.core.types import Progress
 from diver.integrations.api import advantages
 from diver.integrations.seam import SEAMS, decoder, written_by_policy
 from diver.losses import GspoLoss
@@ -18,20 +18,17 @@ from diver.methods import Method
 
 NAME = "diver"  # name of the estimator
 SEAM = SEAMS["SkyRL"]
-AGGREGATIONS = {"token-mean": "token_mean", "sequence-mean": "sequence_mean"}
 
 
 def check(method: Method, config: Any) -> None:
     """DiverError if `config`, SkyRL's SkyRLTrainConfig, would change the advantages or has another loss than the
     method."""
     loss = method.loss
-    if loss.aggregation not in AGGREGATIONS:
-        raise DiverError(f"method.loss.aggregation = {loss.aggregation!r}: SkyRL has {', '.join(AGGREGATIONS)}")
     algorithm = {
         "advantage_estimator": NAME,
         "advantage_batch_normalize": False,
         "policy_loss_type": "gspo" if isinstance(loss, GspoLoss) else "regular",
-        "loss_reduction": AGGREGATIONS[loss.aggregation],
+        "loss_reduction": loss.aggregation.replace("-", "_"),
         "eps_clip_low": getattr(loss, "clip_low", None),
         "eps_clip_high": getattr(loss, "clip_high", None),
         "use_kl_in_reward": False,

@@ -17,9 +17,7 @@ from diver.losses import GspoLoss
 from diver.methods import Method
 
 SEAM = SEAMS["slime"]
-AGGREGATIONS = {"token-mean": True, "sequence-mean": False}
-"""Our aggregation -> slime's calculate_per_token_loss."""
-KL = ("k3", "low_var_kl")  # slime's KL estimators equal to ours; the second is also clamped
+KL = ("k3", "low_var_kl")  # slime's estimators that equal ours; the second also bounds it
 OTHERS: dict[str, Any] = {
     "custom_advantage_function_path": None,
     "custom_pg_loss_reducer_function_path": None,
@@ -73,8 +71,6 @@ class PostProcess:
     def check(self, args: Any) -> None:
         """Raises DiverError if slime would change the advantages, or has another loss than the method."""
         loss = self.method.loss
-        if loss.aggregation not in AGGREGATIONS:
-            raise DiverError(f"method.loss.aggregation = {loss.aggregation!r}: slime has {', '.join(AGGREGATIONS)}")
         wanted = {
             "advantage_estimator": "gspo" if isinstance(loss, GspoLoss) else "grpo",
             "normalize_advantages": False,
@@ -82,7 +78,7 @@ class PostProcess:
             "eps_clip": getattr(loss, "clip_low", None),
             "eps_clip_high": getattr(loss, "clip_high", None),
             "eps_clip_c": None,
-            "calculate_per_token_loss": AGGREGATIONS[loss.aggregation],
+            "calculate_per_token_loss": loss.aggregation == "token-mean",
             "entropy_coef": loss.entropy_coef,
             "kl_loss_coef": loss.kl_coef,
         }

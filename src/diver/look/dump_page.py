@@ -21,7 +21,6 @@ from diver.look.problems import (
     estimate_of,
     kind_of_pairs,
     owner,
-    pair_cells,
     pair_columns,
     shared_ks,
 )
@@ -79,24 +78,20 @@ def runs_of(sources: Sequence[Source]) -> list[Run]:
 def summary(runs: Sequence[Run]) -> Table:
     """One row per run."""
     tables = [run.table for run in runs]
-    measures = [
-        Measure("groups"),
-        Measure("responses"),
+    estimated = [
         *(Measure(f"pass@{k}", f"Pass@{k}", 100) for k in shared_ks(tables, "pass")),
         *(Measure(f"distinct@{k}", f"written differently@{k}") for k in shared_ks(tables, "distinct")),
         *(Measure(name, **about) for name, about in SHOWN["summary"].items()),
     ]
-    every: list[list[Cell]] = [
-        [len(t), int(t["responses"].sum()), *(estimate_of(t, m.name) for m in measures[2:])] for t in tables
-    ]
+    columns: dict[Measure, Sequence[Cell]] = {
+        Measure("groups"): [len(t) for t in tables],
+        Measure("responses"): [int(t["responses"].sum()) for t in tables],
+        **{measure: [estimate_of(t, measure.name) for t in tables] for measure in estimated},
+    }
     if kind := kind_of_pairs([dict(t.items()) for t in tables]):
-        measures += pair_columns(kind)
-        for cells, t in zip(every, tables, strict=True):
-            problems = t["problem"][t[kind].notna()].nunique() if kind in t else None
-            cells += pair_cells(kind, estimate_of(t, kind), problems)
-    known = [i for i in range(len(measures)) if any(cells[i] is not None for cells in every)]
-    rows = {run.name: [cells[i] for i in known] for run, cells in zip(runs, every, strict=True)}
-    return Table("run", [measures[i] for i in known], rows)
+        problems = [t["problem"][t[kind].notna()].nunique() if kind in t else None for t in tables]
+        columns |= pair_columns(kind, [estimate_of(t, kind) for t in tables], problems)
+    return Table.of_columns("run", [run.name for run in runs], columns)
 
 
 def is_upright(table: Table) -> bool:
@@ -132,10 +127,10 @@ def _head(runs: Sequence[Run], sources: Sequence[Source]) -> str:
     outcomes = dict.fromkeys(name for source in sources for name in source.outcomes)
     about = {
         "Read as": ", ".join(dict.fromkeys(name for source in sources for name in source.layouts)),
-        **({"Outcome": ", ".join(outcomes)} if outcomes else {}),
+        "Outcome": ", ".join(outcomes),
         "Groups": f"{sum(len(run.table) for run in runs):,}",
         "Responses": f"{sum(run.table['responses'].sum() for run in runs):,}",
-        **({"Steps": f"{steps[0]:,} to {steps[-1]:,}" if len(steps) > 1 else f"{steps[0]:,}"} if steps else {}),
+        "Steps": " to ".join(f"{step:,}" for step in dict.fromkeys(steps[:1] + steps[-1:])),
     }
     notes = "".join(f'<p class="note">{page.text(line)}</p>' for line in map(part_read, sources) if line)
     return page.header("diver browse", " · ".join(source.name for source in sources), page.facts(about) + notes)
@@ -161,22 +156,19 @@ def part_read(source: Source) -> str:
 
 def _summary_section(runs: Sequence[Run]) -> str:
     table = summary(runs)
-    titles, *rows = table.upright() if is_upright(table) else table.text()
+    upright = is_upright(table)
 
     def cell(value: str) -> str:
         mean, _, ends = value.partition(" [")
         return f"{page.text(mean)}<small>{page.text(f'[{ends}')}</small>" if ends else page.text(value)
 
-    run_cells = [page.text(run.name) for run in runs]
-    if len(runs) > 1:
-        run_cells = [f"{page.swatch(i)}{name}" for i, name in enumerate(run_cells)]
-    body = [[page.text(first), *map(cell, rest)] for first, *rest in rows]
-    if is_upright(table):
-        titles = ["", *run_cells]
-    else:
-        body = [[name, *rest] for name, (_, *rest) in zip(run_cells, body, strict=True)]
-        titles = ["", *map(page.text, titles[1:])]
-    return page.section("Summary", f"{page.html_table(titles, body, 'fit')}<p class='note'>{page.text(NOTE)}</p>")
+    (_, *titles), *rows = table.upright() if upright else table.text()
+    measures = [*map(page.text, [row[0] for row in rows] if upright else titles)]
+    names = [f"{page.swatch(i) if len(runs) > 1 else ''}{page.text(run.name)}" for i, run in enumerate(runs)]
+    header, firsts = (names, measures) if upright else (measures, names)
+    body = [[first, *map(cell, cells)] for first, (_, *cells) in zip(firsts, rows, strict=True)]
+    shown = page.html_table(["", *header], body, "fit")
+    return page.section("Summary", f"{shown}<p class='note'>{page.text(NOTE)}</p>")
 
 
 def remarks(sources: Sequence[Source]) -> list[str]:

@@ -26,8 +26,8 @@ TURNS = 64  # the first turns of a trajectory, which are shown
 ACTIONS, ACTION = 8, 200  # maximum actions in the line of a turn, and characters per action
 BYTES = 2_050_000  # compressed data of GROUPS groups, so that the page stays below 3 MB; more groups are allowed more
 LENGTHS = (12_000, 6_000, 3_000, 1_500, 800, 400, 200, 100)  # characters of a response; the first that fits BYTES
-# An answer outside of math delimiters, rendered as a formula.
-_BOX = re.compile(r"\\boxed\s{0,4}\{(?:[^{}]|\{[^{}]{0,200}\}){0,200}\}")
+# An answer outside of a formula, drawn all the same.
+_BOX = re.compile(r"(\\boxed\s{0,4}\{(?:[^{}]|\{[^{}]{0,200}\}){0,200}\})")
 HEAD = 0.7  # this fraction of a text that is too long is its beginning; the rest is its end, where the answer is
 
 
@@ -178,11 +178,6 @@ def _parts(text: str, unique: frozenset[str], converted: Formulas) -> Iterator[A
 
 
 def _boxes(text: str, converted: Formulas) -> Iterator[Any]:
-    position = 0
-    for box in _BOX.finditer(text):
-        if box.start() > position:
-            yield text[position : box.start()]
-        yield [box[0], converted(box[0], False), 0]
-        position = box.end()
-    if position < len(text):
-        yield text[position:]
+    for i, piece in enumerate(_BOX.split(text)):  # texts and boxes by turns
+        if piece:
+            yield [piece, converted(piece, False), 0] if i % 2 else piece

@@ -42,10 +42,8 @@ class Formulas:
         if key not in self._known:
             tree = mathml(*key) if len(self._known) < self._limit else None
             self._known[key] = None if tree is None else len(self.trees)
-            if tree is None:
-                self.unconverted += 1
-            else:
-                self.trees.append(tree)
+            self.trees += [] if tree is None else [tree]
+            self.unconverted += tree is None
         return self._known[key]
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +15,7 @@ from diver.core.progress import progress
 from diver.core.run_folder import given_name, run_name
 from diver.core.settings import Positional, settings
 from diver.core.statistics import effective_number
-from diver.core.tables import Cell, Export, Table, clean, markdown
+from diver.core.tables import Cell, Export, Log, Table, clean, markdown
 from diver.core.tables import Measure as Column
 from diver.core.types import DiverError, Grade, Group
 from diver.diversity import Diversity, Until, resolve, unspaced_note, with_diversity
@@ -33,7 +33,6 @@ from diver.look.problems import (
     group_row,
     name_of,
     owner,
-    pair_cells,
     pair_columns,
     problem_table,
     summary,
@@ -46,7 +45,6 @@ from diver.look.read.reader import THRESHOLD, largest_outcome, scale_note
 
 FILES = ("groups.jsonl", "index.html", "summary.json")  # written to --out
 NOTE = f"Means over problems, with 95 % intervals. {ABOUT_PAIRS}"
-Log = Callable[[str], Any]
 
 
 @settings
@@ -156,7 +154,7 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
                 "groups": len(shown),
                 "responses": sum(map(len, shown)),
                 "metrics": ", ".join(map(title, config.names)),
-                **({"steps": config.steps} if config.steps else {}),
+                "steps": config.steps,
             },
             table=upright,
             note=NOTE,
@@ -224,16 +222,15 @@ def table_of(tables: Mapping[str, ProblemTable]) -> Table:
     """A row a path; its columns are the estimates."""
     summaries = {name: summary(table) for name, table in tables.items()}
     known = dict.fromkeys(name for means in summaries.values() for name in means)
-    kinds = [name for name in known if name in PAIR_KINDS]
-    others = [name for name in known if name not in kinds]
-    measures = [Column("problems"), *map(column, others), *(m for kind in kinds for m in pair_columns(kind))]
-    rows: dict[str, list[Cell]] = {}
-    for name, means in summaries.items():
-        problems, columns = tables[name]
-        support = {kind: support_of(columns[kind]) if kind in means else None for kind in kinds}
-        pairs = [cell for kind in kinds for cell in pair_cells(kind, means.get(kind), support[kind])]
-        rows[name] = [len(problems), *map(means.get, others), *pairs]
-    return Table("rollouts", measures, rows)
+    of_each = {name: [means.get(name) for means in summaries.values()] for name in known}
+    columns: dict[Column, Sequence[Cell]] = {Column("problems"): [len(table.problems) for table in tables.values()]}
+    columns |= {column(name): cells for name, cells in of_each.items() if name not in PAIR_KINDS}
+    for kind in (name for name in known if name in PAIR_KINDS):
+        support = [
+            support_of(tables[name].columns[kind]) if kind in means else None for name, means in summaries.items()
+        ]
+        columns |= pair_columns(kind, of_each[kind], support)
+    return Table.of_columns("rollouts", tables, columns)
 
 
 def write_browser(

@@ -117,20 +117,20 @@ def compare_variants(variants: Mapping[str, Mapping[int, RunRecord]], baseline: 
     if baseline not in found:
         raise DiverError(f"--baseline {baseline!r}: there is no such variant; there are {', '.join(map(repr, found))}")
     tables = {"levels": levels(found), "differences": differences(found, baseline)}
-    bands = _over_k(found, baseline)
+    bands = {}
+    for label, seeds in _others(found, baseline).items():
+        before, after = ([found[of][seed] for seed in sorted(seeds)] for of in (baseline, label))
+        if seeds and (band := comparison.over_k(before, after)):
+            bands[label] = band
     words = {name: f"{name}, {band.about}: {band.text(name, baseline)}" for name, band in bands.items()}
     known = {name: table for name, table in tables.items() if table.rows}
     return Compared(found, known, bands, notes(variants, found, baseline), words)
 
 
-def _over_k(found: Mapping[str, Runs], baseline: str) -> dict[str, Band]:
-    """The difference of each trained variant from the baseline over k, over the seeds that both have."""
-    bands = {}
-    for label, runs in found.items():
-        shared = sorted(runs.keys() & found[baseline].keys()) if label not in (baseline, BEFORE) else []
-        if shared and (band := comparison.over_k(*([of[seed] for seed in shared] for of in (found[baseline], runs)))):
-            bands[label] = band
-    return bands
+def _others(found: Mapping[str, Runs], baseline: str) -> dict[str, Collection[int]]:
+    """The trained variants besides the baseline, each with the seeds that both have."""
+    others = {label: runs.keys() & found[baseline].keys() for label, runs in found.items()}
+    return {label: seeds for label, seeds in others.items() if label not in (baseline, BEFORE)}
 
 
 def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
@@ -224,8 +224,8 @@ def notes(variants: Mapping[str, Mapping[int, RunRecord]], found: Mapping[str, R
         if not runs.keys() & found[baseline].keys()
     ]
     problems = len(next(iter(found[baseline].values()))["per_problem"])
-    for measure in measures(found):
-        left_out = problems - problems_with(found, measure.name)
+    for measure, values_of in measured(found):
+        left_out = problems - len(next(iter(values_of[baseline].values())))
         if left_out and measure.name != "pair_diversity":
             lines.append(
                 f"{measure.title}: {left_out} of {problems} problems left out, of which a run has too few scored "
@@ -234,55 +234,51 @@ def notes(variants: Mapping[str, Mapping[int, RunRecord]], found: Mapping[str, R
     return lines
 
 
-def measures(found: Mapping[str, Runs]) -> list[Measure]:
+def measured(found: Mapping[str, Runs]) -> list[tuple[Measure, dict[str, Values]]]:
     """Pass@k for the k of the evaluations, in per cent, then the distinct correct solutions of all samples, and the
     diversity of correct pairs where the evaluations have it. Solutions are counted as they are written where the
-    verifier cannot tell whether two are the same."""
-    first = next(iter(next(iter(found.values())).values()))
-    passes = [Measure(f"pass@{k}", f"Pass@{k}", 100, best=True) for k in first["k"]]
-    exact = exact_solutions(found)
-    name = f"{'Distinct' if exact else comparison.WRITTEN}@{first['samples']}"
-    found_measures = [*passes, Measure(f"distinct@{first['samples']}", name, digits=2, best=True)]
-    rows = (row for runs in found.values() for evaluation in runs.values() for row in evaluation["per_problem"])
-    if any("pair_diversity" in row for row in rows):
-        support = counted(problems_with(found, "pair_diversity"), "problem")
-        found_measures.append(Measure("pair_diversity", f"{PAIRS[exact].capitalize()} ({support})", 100))
-    return found_measures
+    verifier cannot tell whether two are the same.
+
+    Each comes with its values, label -> seed -> problem, of the problems of which every run has one.
+    """
+    every = [evaluation for runs in found.values() for evaluation in runs.values()]
+    samples, exact = every[0]["samples"], _exact_solutions(found)
+    measures = [Measure(f"pass@{k}", f"Pass@{k}", 100, best=True) for k in every[0]["k"]]
+    title = f"{'Distinct' if exact else comparison.WRITTEN}@{samples}"
+    measures.append(Measure(f"distinct@{samples}", title, digits=2, best=True))
+    if any("pair_diversity" in row for evaluation in every for row in evaluation["per_problem"]):
+        measures.append(Measure("pair_diversity", PAIRS[exact].capitalize(), 100))
+    columns: list[tuple[Measure, dict[str, Values]]] = []
+    for measure in measures:
+        rows = {
+            label: {seed: comparison.values(e, measure.name) for seed, e in of.items()} for label, of in found.items()
+        }
+        known = ~np.isnan([row for of in rows.values() for row in of.values()]).any(axis=0)
+        if measure.name == "pair_diversity":
+            measure = measure._replace(title=f"{measure.title} ({counted(int(known.sum()), 'problem')})")
+        columns.append((measure, {label: {seed: row[known] for seed, row in of.items()} for label, of in rows.items()}))
+    return columns
 
 
-def exact_solutions(found: Mapping[str, Runs]) -> bool:
+def _exact_solutions(found: Mapping[str, Runs]) -> bool:
     """Whether the verifier of all evaluations knows when two solutions are the same."""
     return all(evaluation.get("exact_solutions", True) for runs in found.values() for evaluation in runs.values())
 
 
-def problems_with(found: Mapping[str, Runs], measure: str) -> int:
-    """The problems of which every run has the measure."""
-    return len(next(iter(next(iter(measured(found, measure).values())).values())))
-
-
-def measured(found: Mapping[str, Runs], measure: str) -> dict[str, Values]:
-    """Label -> seed -> the values of the problems of which every run has one, so that all rows are of the same."""
-    every = {label: {seed: comparison.values(e, measure) for seed, e in runs.items()} for label, runs in found.items()}
-    known = ~np.isnan([row for of in every.values() for row in of.values()]).any(axis=0)
-    return {label: {seed: row[known] for seed, row in of.items()} for label, of in every.items()}
-
-
 def levels(found: Mapping[str, Runs]) -> Table:
     """Each variant with its number of seeds: means over seeds and problems, with 95 % intervals over both."""
-    columns = measures(found)
-    each = [(measured(found, m.name), bounds_of(m.name)) for m in columns]
-    rows: dict[str, list[Cell]] = {}
-    for label, runs in found.items():
-        estimates = [comparison.level(of[label], ends) for of, ends in each]
-        effective = [effective_number(estimates[-1].mean)] if columns[-1].name == "pair_diversity" else []
-        rows[_seeds(label, runs)] = [*estimates, *effective]
-    if columns[-1].name == "pair_diversity":
-        columns.append(Measure("effective_solutions", EFFECTIVE[exact_solutions(found)].capitalize(), digits=2))
-    return Table("variant", columns, rows)
+    columns: dict[Measure, Sequence[Cell]] = {}
+    for measure, values in measured(found):
+        estimates = [comparison.level(values[label], bounds_of(measure.name)) for label in found]
+        columns[measure] = estimates
+        if measure.name == "pair_diversity":
+            effective = Measure("effective_solutions", EFFECTIVE[_exact_solutions(found)].capitalize(), digits=2)
+            columns[effective] = [effective_number(estimate.mean) for estimate in estimates]
+    return Table.of_columns("variant", itertools.starmap(_seeds, found.items()), columns)
 
 
 def _seeds(label: str, seeds: Collection[int]) -> str:
-    return f"{label} ({len(seeds)} seed{'s' * (len(seeds) != 1)})"
+    return f"{label} ({counted(len(seeds), 'seed')})"
 
 
 def differences(found: Mapping[str, Runs], baseline: str) -> Table:
@@ -290,15 +286,14 @@ def differences(found: Mapping[str, Runs], baseline: str) -> Table:
 
     Not known where they have none in common.
     """
-    columns = [m._replace(sign="+", best=False) for m in measures(found)]
-    each = [(measured(found, m.name), bounds_of(m.name)) for m in columns]
-    others = {label: runs.keys() & found[baseline].keys() for label, runs in found.items()}
-    rows = {
-        _seeds(label, seeds): [comparison.difference(of[label], of[baseline], ends) for of, ends in each]
-        for label, seeds in others.items()
-        if label not in (baseline, BEFORE)
+    others = _others(found, baseline)
+    columns = {
+        measure._replace(sign="+", best=False): [
+            comparison.difference(values[label], values[baseline], bounds_of(measure.name)) for label in others
+        ]
+        for measure, values in measured(found)
     }
-    return Table(f"minus {baseline}", columns, rows)
+    return Table.of_columns(f"minus {baseline}", itertools.starmap(_seeds, others.items()), columns)
 
 
 def draw(found: Mapping[str, Runs], *paths: Path) -> None:

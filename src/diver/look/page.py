@@ -108,8 +108,9 @@ def section(title: str, content: str) -> str:
 
 
 def facts(table: Mapping[str, Any]) -> str:
-    """Labels and values side by side."""
-    rows = "".join(f"<div><dt>{text(key)}</dt><dd>{text(value)}</dd></div>" for key, value in table.items())
+    """Labels and values side by side, without those that are empty."""
+    known = [(text(key), text(value)) for key, value in table.items() if value not in ("", None)]
+    rows = "".join(f"<div><dt>{key}</dt><dd>{value}</dd></div>" for key, value in known)
     return f'<dl class="facts">{rows}</dl>'
 
 

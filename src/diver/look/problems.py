@@ -153,16 +153,15 @@ def support_of(values: ArrayLike) -> int:
     return int(np.count_nonzero(~np.isnan(np.asarray(values, dtype=np.float64))))
 
 
-def pair_columns(kind: str) -> list[Measure]:
+def pair_columns(
+    kind: str, found: Sequence[Estimate | None], support: Sequence[int | None]
+) -> dict[Measure, Sequence[Cell]]:
     """What a table says of pairs of this kind: their diversity, the problems that have them, the effective number."""
-    effective = [Measure(f"{kind}_effective", EFFECTIVE_OF[kind], digits=2)] if kind in EFFECTIVE_OF else []
-    return [column(kind), Measure(f"{kind}_problems", SUPPORT), *effective]
-
-
-def pair_cells(kind: str, found: Estimate | None, support: int | None) -> list[Cell]:
-    """The cells of `pair_columns`."""
-    effective = [effective_number(found.mean) if found else None] if kind in EFFECTIVE_OF else []
-    return [found, support, *effective]
+    columns: dict[Measure, Sequence[Cell]] = {column(kind): found, Measure(f"{kind}_problems", SUPPORT): support}
+    if title := EFFECTIVE_OF.get(kind):
+        effective = Measure(f"{kind}_effective", title, digits=2)
+        columns[effective] = [effective_number(estimate.mean) if estimate else None for estimate in found]
+    return columns
 
 
 def estimate(name: str, values: ArrayLike) -> Estimate:

@@ -86,9 +86,9 @@ def head(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     of_runs = [_facts(run) for run in runs]
     if len(runs) == 1:
         return page.header(" · ".join(model_and_method(runs[0])), conclusion(runs[0]), page.facts(of_runs[0]))
-    columns = list(dict.fromkeys(key for row in of_runs for key in row))
+    columns = [key for key in of_runs[0] if any(row[key] != "" for row in of_runs)]
     rows = [
-        [f"{page.swatch(i)}{page.text(name)}", *(page.text(row.get(key, "")) for key in columns)]
+        [f"{page.swatch(i)}{page.text(name)}", *(page.text(row[key]) for key in columns)]
         for i, (name, row) in enumerate(zip(names, of_runs, strict=True))
     ]
     details = page.html_table(["Run", *map(page.text, columns)], rows, "words")
@@ -97,16 +97,15 @@ def head(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
 
 def _facts(run: RunRecord) -> dict[str, object]:
     model, method = model_and_method(run)
-    version = table(run.config, "versions").get("diver-rl")
     return {
         "Model": model,
         "Method": method,
-        **({"Engine": run.engine} if run.engine else {}),
+        "Engine": run.engine,
         "Steps": progress(run).removesuffix("s").removesuffix(" step"),
         "Training time": duration(run.seconds),
         "Started": str(run.config.get("started", "–"))[:16].replace("T", " "),
         "Seed": run.config.get("seed", "–"),
-        **({} if version is None else {"DIVER": version}),
+        "DIVER": table(run.config, "versions").get("diver-rl", ""),
     }
 
 
@@ -114,18 +113,17 @@ def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     every = [(i, row) for i, run in enumerate(runs) for row in compare(run)]
     if not every:
         return ""
-    counts = [row for _, row in every if not row.percent]
-    scale = 1.1 * max((v for r in counts for e in (r.base, r.trained) for v in (e.mean, e.high) if v > 0), default=1.0)
+    counts = [e for _, row in every if not row.percent for e in (row.base, row.trained)]
+    scale = 1.1 * max((end for e in counts for end in (e.mean, e.high) if end > 0), default=1.0)
     several = len(runs) > 1
     body = ""
-    for label in dict.fromkeys(row.label for _, row in every):
-        shown = [(i, row) for i, row in every if row.label == label]
-        for number, (i, row) in enumerate(shown):
-            span = f' rowspan="{len(shown)}"' if len(shown) > 1 else ""
-            first = f'<th scope="rowgroup"{span}>{page.text(label)}</th>' if number == 0 else ""
+    for label, number in Counter(row.label for _, row in every).items():
+        span = f' rowspan="{number}"' if number > 1 else ""
+        start, first = ' class="first"', f'<th scope="rowgroup"{span}>{page.text(label)}</th>'
+        for i, row in ((i, row) for i, row in every if row.label == label):
             run_cell = f'<th scope="row">{page.swatch(i)}{page.text(names[i])}</th>' if several else ""
-            start = ' class="first"' if number == 0 else ""
             body += f"<tr{start}>{first}{run_cell}{_cells(row, 1.0 if row.percent else scale, i)}</tr>"
+            start = first = ""
     basis = "; ".join(dict.fromkeys(filter(None, map(conditions, runs))))
     return (
         f'<section><h2>Before and after training</h2>\n<p class="note">{page.text(basis)}. Pass@k in percent. '
@@ -219,10 +217,10 @@ def provenance(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     parts = []
     for run, name in zip(runs, names, strict=True):
         versions = " · ".join(f"{key} {version}" for key, version in table(run.config, "versions").items())
-        rows = {"Run": name, "Command": run.config.get("command"), "Commit": run.config.get("commit")}
+        about = {"Run": name, "Command": run.config.get("command"), "Commit": run.config.get("commit")}
         recipe = json.dumps(run.config.get("recipe"), indent=2, ensure_ascii=False, default=str)
         parts.append(
-            f"{page.facts({key: value for key, value in {**rows, 'Versions': versions}.items() if value})}\n"
+            f"{page.facts({**about, 'Versions': versions})}\n"
             f'<details><summary>The resolved recipe</summary><pre class="text">{page.text(recipe)}</pre></details>'
         )
     return page.section("Provenance", "".join(parts))

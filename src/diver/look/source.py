@@ -220,17 +220,15 @@ class Source:
         return bool(chosen)
 
     def _plan(self, size: int | None) -> tuple[list[RolloutFile], int | None]:
-        """Choose at most POINTS files to read next, and the share of each to read, which is equal."""
+        """Choose the files to read next, at most POINTS and as many as fit, and the share of each, which is equal."""
         files = self.missing
         if size is None or sum(file.size for file in files) <= size:
             return files, None
-        count = min(len(files), POINTS)
-        while True:
+        for count in range(min(len(files), POINTS), 0, -1):
             chosen, share = [files[i] for i in evenly_spaced(len(files), count)], size // count
-            cost = sum(f.size if f.path.suffix in UNDIVIDED else min(f.size, share) for f in chosen)
-            if cost <= size or count == 1:
-                return chosen, share
-            count = max(1, min(count - 1, count * size // cost))
+            if sum(f.size if f.path.suffix in UNDIVIDED else min(f.size, share) for f in chosen) <= size:
+                break
+        return chosen, share
 
     def _further(self, size: int) -> tuple[list[RolloutFile], int | None]:
         """The files that were read in part and of which the least was read, and twice that share of each."""

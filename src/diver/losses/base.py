@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from diver.core.settings import at_least, settings
+from diver.core.settings import NonNegative, settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,7 +51,7 @@ class PolicyLoss:
     """Its name in LOSSES, or `package.module:Class`."""
     aggregation: Aggregation = "token-mean"
     """Over the mini-batch: mean of tokens (the authors ran this), mean of sequence means, Eq. 1's sum over tokens."""
-    kl_coef: float = 0.0
+    kl_coef: NonNegative = 0.0
     """Coefficient of the KL divergence to the reference policy."""
     entropy_coef: float = 0.0
     """Coefficient of the entropy bonus."""
@@ -76,7 +76,7 @@ class PolicyLoss:
     """Settings that the frame `common` replaces (`method.frame`); the others are unchanged."""
 
     def __post_init__(self) -> None:
-        at_least(0, kl_coef=self.kl_coef)
+        """Raises ValueError for settings that do not fit together. One number by itself has a `Bound`."""
 
     @property
     def entropy_top_p(self) -> float:
@@ -137,8 +137,3 @@ def top_fraction(values: Tensor, fraction: float) -> Tensor:
     highest = torch.zeros_like(values, dtype=torch.bool)
     highest[order[: max(1, int(fraction * len(values)))]] = True
     return highest
-
-
-def check_fraction(name: str, value: float) -> None:
-    if not 0 < value <= 1:
-        raise ValueError(f"{name} must be above 0 and at most 1, not {value}")

@@ -3,7 +3,7 @@
 
 from typing import Any, ClassVar
 
-from diver.core.settings import at_least, between, settings
+from diver.core.settings import NonNegative, ZeroToOne, settings
 from diver.losses.base import PolicyLoss, Tensor, Tokens
 
 
@@ -12,18 +12,13 @@ class ClipLoss(PolicyLoss):
     """-min(rho A, clip(rho, 1 - clip_low, 1 + clip_high) A) of each token, rho = exp(logprobs - old_logprobs)."""
 
     name: str = "clip"
-    clip_low: float = 0.20
+    clip_low: ZeroToOne = 0.20
     """epsilon_l: the ratio is clipped below at 1 - clip_low."""
-    clip_high: float = 0.28
+    clip_high: NonNegative = 0.28
     """epsilon_h: the ratio is clipped above at 1 + clip_high."""
 
     metric_names = ("clip_fraction",)
     common: ClassVar[dict[str, Any]] = {**PolicyLoss.common, "clip_low": 0.20, "clip_high": 0.28}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        between(0, 1, clip_low=self.clip_low)
-        at_least(0, clip_high=self.clip_high)
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
         loss, is_clipped = clipped_surrogate(*tokens[:3], self.clip_low, self.clip_high)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from diver.core.settings import at_least, settings
-from diver.losses.base import PolicyLoss, Tensor, Tokens, check_fraction, top_fraction
+from diver.core.settings import NonNegative, PositiveFraction, settings
+from diver.losses.base import PolicyLoss, Tensor, Tokens, top_fraction
 from diver.losses.clip import ClipLoss, clipped_surrogate
 
 
@@ -25,7 +25,7 @@ class ClipCovLoss(ClipLoss):
     """epsilon_l: the ratio is clipped below at 1 - clip_low."""
     clip_high: float = 1.0
     """epsilon_h: the ratio is clipped above at 1 + clip_high."""
-    fraction: float = 2e-4
+    fraction: PositiveFraction = 2e-4
     """Maximum number of tokens left out, as a fraction of the tokens of the mini-batch; at least one if any token is a
     candidate."""
     low: float = 1.0
@@ -38,7 +38,6 @@ class ClipCovLoss(ClipLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fraction("fraction", self.fraction)
         if not self.low < self.high:
             raise ValueError(f"low must be below high, not low = {self.low}, high = {self.high}")
 
@@ -62,20 +61,15 @@ class KlCovLoss(PolicyLoss):
     """
 
     name: str = "kl-cov"
-    fraction: float = 2e-3
+    fraction: PositiveFraction = 2e-3
     """Number of tokens that are penalised, as a fraction of the tokens of the mini-batch; at least one."""
-    coef: float = 1.0
+    coef: NonNegative = 1.0
     """Factor of |log rho|, the estimate of the KL divergence at a token."""
 
     metric_names = ("clip_fraction",)
     selects_tokens = True
     selects_on_policy = False
     selected_have_gradient = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fraction("fraction", self.fraction)
-        at_least(0, coef=self.coef)
 
     def select_tokens(self, tokens: Tokens) -> Tensor:
         return top_fraction(covariance(tokens.logprobs, tokens.advantages), self.fraction)

@@ -1,6 +1,8 @@
 """DPPO (arXiv 2602.04879): a token loses its gradient when its probability, not its ratio, has moved too far."""
 
-from diver.core.settings import above, settings
+from typing import Annotated
+
+from diver.core.settings import Bound, Positive, settings
 from diver.losses.base import PolicyLoss, Tensor, Tokens
 
 
@@ -14,18 +16,13 @@ class DppoLoss(PolicyLoss):
     """
 
     name: str = "dppo"
-    delta: float = 0.15
+    delta: Positive = 0.15
     """Largest change of the probability of a token. The default is that of verl's script for this loss."""
-    max_ratio: float = 10_000.0
+    max_ratio: Annotated[float, Bound("above 1", lambda x: x > 1)] = 10_000.0
     """Upper bound of the ratio as a weight. That of verl's script is never reached in practice: the source found that a
     low bound hurts."""
 
     metric_names = ("clip_fraction",)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        above(0, delta=self.delta)
-        above(1, max_ratio=self.max_ratio)
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
         weight = (tokens.logprobs - tokens.old_logprobs).exp().clamp(max=self.max_ratio).detach()

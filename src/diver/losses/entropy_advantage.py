@@ -1,6 +1,6 @@
 """The entropy advantage (arXiv 2506.14758): a token at which the policy is unsure has more of the advantage."""
 
-from diver.core.settings import at_least, settings
+from diver.core.settings import NonNegative, settings
 from diver.losses.base import Tensor, Tokens
 from diver.losses.clip import ClipLoss
 
@@ -14,7 +14,7 @@ class EntropyAdvantageLoss(ClipLoss):
     """
 
     name: str = "entropy-advantage"
-    alpha: float = 0.4
+    alpha: NonNegative = 0.4
     """The coefficient of the entropy; the source's for GRPO, and 0.1 for PPO."""
     kappa: float = 2.0
     """A token gains at most |A| / kappa."""
@@ -23,7 +23,6 @@ class EntropyAdvantageLoss(ClipLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(0, alpha=self.alpha)
         if self.kappa <= 1:
             raise ValueError(f"kappa must be above 1, not {self.kappa}: a negative advantage could become positive")
 

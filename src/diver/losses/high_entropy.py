@@ -1,7 +1,7 @@
 """The clipped surrogate over the tokens of highest entropy only (arXiv 2506.01939, "Beyond the 80/20 rule")."""
 
-from diver.core.settings import settings
-from diver.losses.base import Tensor, Tokens, check_fraction, top_fraction
+from diver.core.settings import PositiveFraction, settings
+from diver.losses.base import Tensor, Tokens, top_fraction
 from diver.losses.clip import ClipLoss
 
 
@@ -15,15 +15,11 @@ class HighEntropyLoss(ClipLoss):
     """
 
     name: str = "high-entropy"
-    top_entropy_fraction: float = 0.2
+    top_entropy_fraction: PositiveFraction = 0.2
     """Number of tokens of highest entropy that count, as a fraction of the tokens of the mini-batch; at least one."""
 
     selects_tokens = True
     needs_entropy = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fraction("top_entropy_fraction", self.top_entropy_fraction)
 
     def select_tokens(self, tokens: Tokens) -> Tensor:
         return top_fraction(tokens.entropy, self.top_entropy_fraction)

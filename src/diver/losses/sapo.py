@@ -1,6 +1,6 @@
 """SAPO (arXiv 2511.20347): a sigmoid of the importance ratio in place of the clip."""
 
-from diver.core.settings import above, settings
+from diver.core.settings import Positive, settings
 from diver.losses.base import Aggregation, PolicyLoss, Tensor, Tokens
 
 
@@ -15,14 +15,10 @@ class SapoLoss(PolicyLoss):
     name: str = "sapo"
     aggregation: Aggregation = "sequence-mean"
     """The source's. Over the mini-batch: mean of tokens, mean of sequence means, or Eq. 1's sum over tokens."""
-    tau_positive: float = 1.0
+    tau_positive: Positive = 1.0
     """tau of a token with A above 0."""
-    tau_negative: float = 1.05
+    tau_negative: Positive = 1.05
     """tau of the other tokens."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        above(0, tau_positive=self.tau_positive, tau_negative=self.tau_negative)
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
         ratio = (tokens.logprobs - tokens.old_logprobs).exp()

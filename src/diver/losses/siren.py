@@ -1,7 +1,9 @@
 """SIREN (after arXiv 2509.25133): the entropy of the most unsure tokens is held near that of the initial policy."""
 
-from diver.core.settings import at_least, settings
-from diver.losses.base import Tensor, Tokens, check_fraction
+from typing import Annotated
+
+from diver.core.settings import Bound, NonNegative, PositiveFraction, settings
+from diver.losses.base import Tensor, Tokens
 from diver.losses.clip import ClipLoss
 
 
@@ -26,11 +28,11 @@ class SirenLoss(ClipLoss):
     """epsilon_l: the ratio is clipped below at 1 - clip_low."""
     clip_high: float = 0.20
     """epsilon_h: the ratio is clipped above at 1 + clip_high."""
-    top_p: float = 0.8
+    top_p: PositiveFraction = 0.8
     """The probability of a nucleus."""
-    quantile: float = 0.8
+    quantile: Annotated[float, Bound("at least 0 and below 1", lambda x: 0 <= x < 1)] = 0.8
     """Quantile of the entropies of a response; a token above it is a peak."""
-    beta: float = 0.005
+    beta: NonNegative = 0.005
     """The coefficient of the term."""
 
     selects_tokens = True
@@ -40,10 +42,6 @@ class SirenLoss(ClipLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fraction("top_p", self.top_p)
-        if not 0 <= self.quantile < 1:
-            raise ValueError(f"quantile must be at least 0 and below 1, not {self.quantile}")
-        at_least(0, beta=self.beta)
         if self.entropy_coef:
             raise ValueError("entropy_coef must be 0: the entropies of this loss are those of a nucleus")
 

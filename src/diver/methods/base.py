@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from diver.core.settings import at_least, between, own_place, settings
+from diver.core.settings import NonNegative, NonNegativeInt, PositiveInt, ZeroToOne, own_place, settings
 from diver.core.types import DiverError, Group, Progress, Reward, State
 from diver.diversity import Diversity, needs_of, unspaced_note, with_diversity
 from diver.losses import ClipLoss, PolicyLoss
@@ -47,19 +47,16 @@ class Selection:
 
     keep: Literal["all", "most", "least"] = "all"
     """most or least: of more samples, the G of highest or lowest mean of TD and ED (paper, appendix B.1)."""
-    samples: int = 2
+    samples: PositiveInt = 2
     """Number of times G rollouts are sampled, if `keep` is not all."""
     outcomes: Literal["all", "correct", "wrong"] = "all"
     """Leave out wrong rollouts, or correct ones: they then do not count in the mean over tokens either."""
     filter_groups: bool = False
     """Leave out groups whose outcomes are all correct or all wrong, and sample other problems in their place (the
     dynamic sampling of DAPO, arXiv 2503.14476). The outcome decides, never the shaped reward."""
-    max_num_gen_batches: int = 10
+    max_num_gen_batches: PositiveInt = 10
     """Maximum number of batches sampled for one step, where groups are filtered. The step then trains on the available
     groups."""
-
-    def __post_init__(self) -> None:
-        at_least(1, samples=self.samples, max_num_gen_batches=self.max_num_gen_batches)
 
     @property
     def multiplier(self) -> int:
@@ -108,17 +105,13 @@ class Overlong:
     It is DAPO's soft overlong punishment (arXiv 2503.14476, eq. 13).
     """
 
-    buffer: float = 0.0
+    buffer: ZeroToOne = 0.0
     """The part of L over which it rises; 0 is no penalty. The source has 4,096 of 20,480 tokens, 0.2."""
-    penalty: float = 0.5
+    penalty: NonNegative = 0.5
     """The penalty at L. The source has 1 with rewards of 1 and -1, which is half of their range, as this is of 1 and
     0."""
-    max_tokens: int = 0
+    max_tokens: NonNegativeInt = 0
     """L, in policy tokens; 0 is the limit of the engine, sample.max_tokens."""
-
-    def __post_init__(self) -> None:
-        between(0, 1, buffer=self.buffer)
-        at_least(0, penalty=self.penalty, max_tokens=self.max_tokens)
 
     def __bool__(self) -> bool:
         return self.buffer > 0 and self.penalty > 0
@@ -166,6 +159,9 @@ class Method:
     loss: PolicyLoss = ClipLoss()
     """The objective of the update; its `name` chooses one of LOSSES."""
 
+    common: ClassVar[dict[str, Any]] = {}
+    """What it has in the frame "common" besides the loss, where that differs from its defaults."""
+
     outcomes_only: ClassVar[bool] = False
     """Whether advantages are of outcomes alone, so that a penalty in the reward would be without effect."""
 
@@ -200,7 +196,7 @@ class Method:
 
     def in_common_frame(self) -> Self:
         """This method with the defaults of `frame = "common"`."""
-        return dataclasses.replace(self, frame="common", loss=self.loss.in_common_frame())
+        return dataclasses.replace(self, frame="common", loss=self.loss.in_common_frame(), **self.common)
 
     @property
     def metric_names(self) -> tuple[str, ...]:

@@ -1,14 +1,13 @@
 """DARLING (arXiv 2509.02534): the reward of a correct response times the share of its group that is not the same."""
 
-import dataclasses
 from collections import Counter
 from collections.abc import Hashable
 from itertools import combinations
-from typing import Self
+from typing import Any, ClassVar
 
 import numpy as np
 
-from diver.core.settings import between, call_own, import_object, settings
+from diver.core.settings import ZeroToOne, call_own, import_object, settings
 from diver.core.types import DiverError, Group, Reward
 from diver.methods.base import Context, with_diversity_reward
 from diver.methods.grpo import Divisor, Grpo
@@ -27,7 +26,7 @@ class Darling(Grpo):
 
     name: str = "darling"
     divisor: Divisor = "none"
-    floor: float = 0.1
+    floor: ZeroToOne = 0.1
     """The least d."""
     same: str = ""
     """A classifier in the place of keys, `package.module:function` of two responses -> bool. It is asked once for a
@@ -35,13 +34,10 @@ class Darling(Grpo):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        between(0, 1, floor=self.floor)
         if self.same and not callable(import_object(self.same, "method.same")):
             raise DiverError(f"method.same: {self.same!r} is not a function of two responses")
 
-    def in_common_frame(self) -> Self:
-        return dataclasses.replace(super().in_common_frame(), divisor="std")  # the source defines the reward
-
+    common: ClassVar[dict[str, Any]] = {"divisor": "std"}  # the source defines the reward
     unit_outcomes = True
 
     @property

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from diver.core.settings import at_least, settings
+from diver.core.settings import NonNegative, settings
 from diver.core.types import Group
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context
@@ -29,7 +29,7 @@ class DifficultyWeight(Grpo):
     """The weight of an outcome that is rare in a group: x far below the midpoint."""
     midpoint: float = 0.75
     """x at which the weight is half-way."""
-    steepness: float = 10.0
+    steepness: NonNegative = 10.0
     """The slope of the logistic function."""
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, entropy_coef=0.001)
 
@@ -39,7 +39,6 @@ class DifficultyWeight(Grpo):
         super().__post_init__()
         if not 0 <= self.low <= self.high:
             raise ValueError(f"low and high must be 0 <= low <= high, not {self.low} and {self.high}")
-        at_least(0, steepness=self.steepness)
 
     zero_mean = False
 
@@ -61,14 +60,10 @@ class FGrpo(Grpo):
     """
 
     name: str = "f-grpo"
-    gamma: float = 0.5
+    gamma: NonNegative = 0.5
     """The exponent, of 0.5, 1 and 2 the source's choice for its three models. 0 is grpo."""
 
     counts_correct = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(0, gamma=self.gamma)
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         p = float((group.outcomes >= self.threshold).mean())

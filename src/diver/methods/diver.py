@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from diver.core.settings import above, at_least, between, settings
+from diver.core.settings import NonNegative, Positive, PositiveFraction, PositiveInt, settings
 from diver.core.types import Group, Progress, Reward
 from diver.diversity import resolve
 from diver.methods.base import Context
@@ -37,7 +37,7 @@ class Schedule:
     """Point of the run at which the factor reaches `final`; unit = "steps" needs one of its own."""
     unit: Literal["run", "steps"] = "run"
     """Unit of `start` and `end`: fractions of the run's rollout steps, or rollout steps."""
-    final: float = 0.0
+    final: NonNegative = 0.0
     """The factor of lambda from `end` on."""
 
     def __post_init__(self) -> None:
@@ -51,7 +51,6 @@ class Schedule:
             )
         if self.unit == "run" and self.end > 1:
             raise ValueError(f'end must be at most 1 with unit = "run" (a fraction of the run), not {self.end}')
-        at_least(0, final=self.final)
 
     def factor(self, progress: Progress | float) -> float:
         """What lambda is multiplied by at `progress`: a `Progress`, or the fraction t/T of the run that is done."""
@@ -82,11 +81,11 @@ class Shaping:
     """How diversity becomes reward. The defaults are the paper's (its table of hyperparameters), but for
     `condition`."""
 
-    coef: float = 0.1
+    coef: NonNegative = 0.1
     """Weight of the diversity reward, lambda. Its schedule lowers it during the run."""
-    clip_max: float = 0.65
+    clip_max: Positive = 0.65
     """sigma: the most that one metric may count, unless it has its own."""
-    discount: float = 1.0
+    discount: PositiveFraction = 1.0
     """gamma in gamma^T d, with T in policy tokens."""
     condition: Literal["correct-finished", "correct", "all", "wrong", "all-length-penalty"] = "correct-finished"
     """Which responses have the diversity reward. With correct-finished (ours), they are correct and ended before the
@@ -94,14 +93,8 @@ class Shaping:
     sigma * min(1, T / length_limit) is subtracted."""
     schedule: Schedule = Schedule()
     """How lambda falls over the run."""
-    length_limit: int = 8192
+    length_limit: PositiveInt = 8192
     """The length, in policy tokens, at which the length penalty is full."""
-
-    def __post_init__(self) -> None:
-        at_least(0, coef=self.coef)
-        above(0, clip_max=self.clip_max, discount=self.discount)
-        between(0, 1, discount=self.discount)
-        at_least(1, length_limit=self.length_limit)
 
     @property
     def needs_lengths(self) -> bool:
@@ -113,14 +106,10 @@ class Shaping:
 class DiversityReward:
     """How one diversity metric is rewarded."""
 
-    weight: float = 1.0
+    weight: NonNegative = 1.0
     """Its weight in the mean or the sum."""
-    clip_max: float | None = None
+    clip_max: Positive | None = None
     """Its own sigma; none: `shaping.clip_max`."""
-
-    def __post_init__(self) -> None:
-        at_least(0, weight=self.weight)
-        above(0, clip_max=self.clip_max)
 
 
 @settings

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from diver.core.settings import at_least, between, settings
+from diver.core.settings import NonNegative, ZeroToOne, settings
 from diver.core.turns import anchors
 from diver.core.types import Group, Rollout
 from diver.methods.base import Context
@@ -27,19 +27,14 @@ class Gigpo(Grpo):
 
     name: str = "gigpo"
     divisor: Divisor = "none"
-    discount: float = 0.95
+    discount: ZeroToOne = 0.95
     """gamma, by which the reward of each later turn counts less. The authors' scripts have 0.95."""
-    turn_weight: float = 1.0
+    turn_weight: NonNegative = 1.0
     """omega, the weight of the advantage of the turn."""
 
     per_token = True
     zero_mean = False
     formula_needs = frozenset({"tokens", "turns"})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        between(0, 1, discount=self.discount)
-        at_least(0, turn_weight=self.turn_weight)
 
     def advantages(self, group: Group, context: Context) -> list[np.ndarray]:  # type: ignore[override]  # per token
         turns = turn_advantages(group, self.discount, self.turn_weight, self.divisor, self.tolerance)

@@ -6,10 +6,10 @@ from typing import Literal, Self
 
 import numpy as np
 
-from diver.core.settings import at_least, settings
+from diver.core.settings import NonNegative, settings
 from diver.core.types import Group
 from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.base import Context, Method, Overlong
+from diver.methods.base import Context, Method
 
 Divisor = Literal["std", "sample-std", "mean", "none"]
 
@@ -27,13 +27,13 @@ class Grpo(Method):
     divisor: Divisor = "std"
     """What divides r - mean: the standard deviation of the group (the paper's, 1/G), that of the sample (1/(G-1)), the
     mean reward (MaxRL), or nothing (Dr. GRPO)."""
-    tolerance: float = 1e-8
+    tolerance: NonNegative = 1e-8
     """A group whose rewards differ by no more than this has advantages of exactly 0."""
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20)
 
     def __post_init__(self) -> None:
-        at_least(0, tolerance=self.tolerance)
-        check_divisor(self.divisor, self.overlong)
+        if self.divisor == "mean" and self.overlong:
+            raise ValueError("divisor = 'mean' needs rewards of at least 0; the penalty of `overlong` is negative")
 
     zero_mean = True
 
@@ -84,12 +84,6 @@ class EntropyBonus(Grpo):
     def in_common_frame(self) -> Self:
         common = super().in_common_frame()
         return dataclasses.replace(common, loss=dataclasses.replace(common.loss, entropy_coef=self.loss.entropy_coef))
-
-
-def check_divisor(divisor: Divisor, overlong: Overlong) -> None:
-    """ValueError if rewards that may be negative would be divided by their mean."""
-    if divisor == "mean" and overlong:
-        raise ValueError("divisor = 'mean' needs rewards of at least 0; the penalty of `overlong` is negative")
 
 
 def group_advantage(

@@ -1,10 +1,11 @@
 """max@k (arXiv 2510.23393): the reward of a set of k responses is that of its best, for rewards of any value."""
 
 import math
+from typing import Annotated
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import Bound, settings
 from diver.core.types import Group
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context
@@ -23,11 +24,9 @@ class MaxAtK(OfSets, Grpo):
     """
 
     name: str = "max-at-k"
-    k: int = 4
+    k: Annotated[int, Bound("at least 2", lambda k: k >= 2)] = 4
     """The size of a set (ours, as pass-at-k)."""
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, kl_coef=0.01)
-
-    smallest_k = 2
 
     def __post_init__(self) -> None:
         Grpo.__post_init__(self)

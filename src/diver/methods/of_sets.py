@@ -1,8 +1,6 @@
 """The common part of methods whose signal is the value of sets of k responses of a group."""
 
-from typing import ClassVar
-
-from diver.core.settings import at_least, settings
+from diver.core.settings import PositiveInt, settings
 from diver.core.types import DiverError
 from diver.methods.base import Method
 
@@ -11,13 +9,10 @@ from diver.methods.base import Method
 class OfSets(Method):
     """A method that compares sets of k responses of a group."""
 
-    k: int = 4
+    k: PositiveInt = 4
     """The size of a set."""
 
-    smallest_k: ClassVar[int] = 1
-
     def __post_init__(self) -> None:
-        at_least(self.smallest_k, k=self.k)
         if self.selection.outcomes != "all":
             raise ValueError("selection.outcomes leaves groups of fewer than k responses; it must be all")
 

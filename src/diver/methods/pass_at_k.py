@@ -1,13 +1,11 @@
 """Pass@k Training (arXiv 2508.10751): the reward of a set of k responses is that of its best."""
 
-from __future__ import annotations  # so that numpy.random is imported only where it is used
-
 import math
 from typing import Literal
 
 import numpy as np
 
-from diver.core.settings import at_least, settings
+from diver.core.settings import PositiveInt, settings
 from diver.core.types import Group
 from diver.methods.base import Context, random_stream
 from diver.methods.grpo import group_advantage, one_group
@@ -27,7 +25,7 @@ class PassAtK(OfSets):
     on."""
     form: Literal["analytic", "bootstrap"] = "analytic"
     """analytic: the exact mean over all sets; bootstrap: over random sets."""
-    sets: int | None = None
+    sets: PositiveInt | None = None
     """Number of random sets that `form` bootstrap draws; none: one per response of the group."""
 
     outcomes_only = True
@@ -35,7 +33,6 @@ class PassAtK(OfSets):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(1, sets=self.sets)
         if self.sets is not None and self.form == "analytic":
             raise ValueError(
                 f"sets = {self.sets} has no effect with form = 'analytic', which has all sets; form = 'bootstrap'"
@@ -76,7 +73,7 @@ def pass_at_k_advantage(rewards: np.ndarray, k: int, threshold: float = 0.5) -> 
 
 
 def bootstrap_pass_at_k_advantage(
-    rewards: np.ndarray, k: int, sets: int, random: np.random.Generator, threshold: float = 0.5
+    rewards: np.ndarray, k: int, sets: int, random: "np.random.Generator", threshold: float = 0.5
 ) -> np.ndarray:
     """`pass_at_k_advantage` estimated from `sets` random sets of k different responses: float64 [G].
 

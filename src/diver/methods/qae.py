@@ -1,8 +1,10 @@
 """QAE (arXiv 2509.22611): the baseline of a group is a quantile of its rewards, not their mean."""
 
+from typing import Annotated
+
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import Bound, settings
 from diver.core.types import Group
 from diver.methods.base import Context
 from diver.methods.grpo import ClipHigher
@@ -22,15 +24,10 @@ class Qae(ClipHigher):
     """
 
     name: str = "qae"
-    quantile: float = 0.4
+    quantile: Annotated[float, Bound("above 0 and below 1", lambda x: 0 < x < 1)] = 0.4
     """K, which quantile is the baseline. The lower, the more groups in which wrong responses are penalised."""
 
     zero_mean = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.quantile < 1:
-            raise ValueError(f"quantile must be above 0 and below 1, not {self.quantile}")
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         a = super().advantages(group, context)

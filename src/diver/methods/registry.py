@@ -39,44 +39,19 @@ def only_loss(name: str) -> Callable[[], Method]:
     return partial(Grpo, name=name, loss=LOSSES[name]())
 
 
+def _named(*kinds: type[Method]) -> dict[str, Callable[[], Method]]:
+    return {kind.name: kind for kind in kinds}
+
+
 METHODS: dict[str, Callable[[], Method]] = {
-    "grpo": Grpo,
-    "clip-higher": ClipHigher,
-    "clip-cov": only_loss("clip-cov"),
-    "kl-cov": only_loss("kl-cov"),
-    "cispo": only_loss("cispo"),
-    "gspo": only_loss("gspo"),
-    "gmpo": only_loss("gmpo"),
-    "sapo": only_loss("sapo"),
-    "dppo": only_loss("dppo"),
-    "dapo": Dapo,
-    "pass-at-k": PassAtK,
-    "max-at-k": MaxAtK,
-    "max-rl": MaxRl,
-    "verified-replay": VerifiedReplay,
-    "dr-grpo": DrGrpo,
-    "rs-grpo": RsGrpo,
-    "qae": Qae,
-    "pkpo": Pkpo,
-    "f-grpo": FGrpo,
-    "difficulty-weight": DifficultyWeight,
-    "w-reinforce": WReinforce,
-    "psr": Psr,
-    "nsr": Nsr,
-    "unlikeliness": Unlikeliness,
-    "ucpo": Ucpo,
-    "darling": Darling,
-    "evol-rl": EvolRl,
-    "dra-grpo": DraGrpo,
-    "rep-exp": RepExp,
-    "entropy-bonus": EntropyBonus,
+    **_named(Grpo, ClipHigher),
+    **{name: only_loss(name) for name in ("clip-cov", "kl-cov", "cispo", "gspo", "gmpo", "sapo", "dppo")},
+    **_named(Dapo, PassAtK, MaxAtK, MaxRl, VerifiedReplay, DrGrpo, RsGrpo, Qae, Pkpo, FGrpo, DifficultyWeight),
+    **_named(WReinforce, Psr, Nsr, Unlikeliness, Ucpo, Darling, EvolRl, DraGrpo, RepExp, EntropyBonus),
     "entropy-advantage": only_loss("entropy-advantage"),
-    "siren": Siren,
+    **_named(Siren),
     "high-entropy": only_loss("high-entropy"),
-    "diver-td": DiverTd,
-    "diver-ed": DiverEd,
-    "diver-mix": DiverMix,
-    "diver-annealed": DiverAnnealed,
+    **_named(DiverTd, DiverEd, DiverMix, DiverAnnealed),
     **CONTRIB,
 }
 DEFAULT = "diver-mix"

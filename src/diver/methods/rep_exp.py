@@ -1,12 +1,10 @@
 """RepExp (arXiv 2510.11686): a bonus for a response whose hidden state is far from those of its group."""
 
-from __future__ import annotations  # so that numpy.random is imported only where it is used
-
 import math
 
 import numpy as np
 
-from diver.core.settings import above, at_least, settings
+from diver.core.settings import NonNegative, Positive, PositiveInt, settings
 from diver.core.types import Group, Progress, Reward
 from diver.diversity.vectors import hidden_states
 from diver.methods.base import Context, random_stream, with_diversity_reward
@@ -30,18 +28,12 @@ class RepExp(Grpo):
     """
 
     name: str = "rep-exp"
-    beta: float = 0.01
+    beta: NonNegative = 0.01
     """The coefficient of the bonus."""
-    ridge: float = 0.01
+    ridge: Positive = 0.01
     """lambda."""
-    dimensions: int = 32
+    dimensions: PositiveInt = 32
     """d: 32 for MATH and GSM8K, 128 for the harder problems of the source."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(0, beta=self.beta)
-        above(0, ridge=self.ridge)
-        at_least(1, dimensions=self.dimensions)
 
     unit_outcomes = True  # beta is in units of reward
 
@@ -68,7 +60,7 @@ def elliptical_bonus(features: np.ndarray, ridge: float) -> np.ndarray:
     return np.diagonal(np.linalg.solve(gram + ridge * np.eye(len(x)), gram)).copy()
 
 
-def sparse_projection(features: int, dimensions: int, random: np.random.Generator) -> np.ndarray:
+def sparse_projection(features: int, dimensions: int, random: "np.random.Generator") -> np.ndarray:
     """A sparse random projection (Li, Hastie and Church 2006), [features, dimensions]; the identity if that is no less.
 
     A fraction 1 / sqrt(features) of its entries is not 0. These have the size features^(1/4) / sqrt(dimensions) with

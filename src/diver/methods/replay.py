@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from diver.core.settings import above, at_least, settings
+from diver.core.settings import NonNegative, NonNegativeInt, Positive, PositiveInt, settings
 from diver.core.types import Grade, Group, Problem, Rollout, State
 from diver.diversity.equational import formulas
 
@@ -40,26 +40,23 @@ class Replay:
     turn, the one that has waited longest first.
     """
 
-    alpha: float = 0.0
+    alpha: NonNegative = 0.0
     """The weight of the replay term beside the loss of the sampled groups; the source has 0.1. 0 is no replay."""
-    capacity: int = 16
+    capacity: PositiveInt = 16
     """Maximum number of responses per problem in the bank."""
-    problems: int = 0
+    problems: NonNegativeInt = 0
     """Replayed problems per step. 0: as many as a batch has, `train.batch_size`."""
     keep: Literal["distinct", "latest"] = "distinct"
     """distinct: the first response of each solution. latest: the newest responses, whether or not they differ."""
     weights: Literal["uniform", "frequency"] = "uniform"
     """Weights of the solutions of a problem: equal, or by how often each was sampled."""
-    max_age: int = 0
+    max_age: NonNegativeInt = 0
     """Responses found more than so many steps ago are dropped when their problem's turn comes. 0: never."""
-    bank_gb: float = 4.0
+    bank_gb: Positive = 4.0
     """Maximum size of the tokens of the bank in memory and in each checkpoint, in GB (10^9 bytes). Beyond it the
     responses found first are dropped."""
 
     def __post_init__(self) -> None:
-        at_least(0, alpha=self.alpha, problems=self.problems, max_age=self.max_age)
-        above(0, bank_gb=self.bank_gb)
-        at_least(1, capacity=self.capacity)
         if self.keep == "latest" and self.weights == "frequency":
             raise ValueError(
                 "weights = 'frequency' counts solutions, and keep = 'latest' does not distinguish them; use 'uniform'"

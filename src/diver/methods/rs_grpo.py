@@ -3,7 +3,7 @@ r)]."""
 
 import numpy as np
 
-from diver.core.settings import above, settings
+from diver.core.settings import Positive, settings
 from diver.core.types import Group
 from diver.methods.base import Context, Method
 
@@ -17,11 +17,8 @@ class RsGrpo(Method):
     """
 
     name: str = "rs-grpo"
-    beta: float = 2.0
+    beta: Positive = 2.0
     """The source recommends 2; towards 0 it is Dr. GRPO."""
-
-    def __post_init__(self) -> None:
-        above(0, beta=self.beta)
 
     unit_outcomes = True  # beta is per unit of reward
 

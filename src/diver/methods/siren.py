@@ -1,7 +1,6 @@
 """SIREN (after arXiv 2509.25133): Dr. GRPO, and the entropy of unsure tokens is held near the initial policy's."""
 
-import dataclasses
-from typing import Self
+from typing import Any, ClassVar
 
 from diver.core.settings import settings
 from diver.losses import PolicyLoss, SirenLoss
@@ -18,5 +17,4 @@ class Siren(DrGrpo):
     name: str = "siren"
     loss: PolicyLoss = SirenLoss()
 
-    def in_common_frame(self) -> Self:
-        return dataclasses.replace(super().in_common_frame(), divisor="std")  # the source defines the loss
+    common: ClassVar[dict[str, Any]] = {"divisor": "std"}  # the source defines the loss

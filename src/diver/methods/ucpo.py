@@ -3,7 +3,7 @@ ones."""
 
 import numpy as np
 
-from diver.core.settings import between, settings
+from diver.core.settings import ZeroToOne, settings
 from diver.core.types import Group
 from diver.methods.base import Context, mean_logprobs
 from diver.methods.grpo import Grpo
@@ -21,14 +21,10 @@ class Ucpo(Grpo):
     """
 
     name: str = "ucpo"
-    tau: float = 0.2
+    tau: ZeroToOne = 0.2
     """0 is grpo, 1 shares by 1/q alone."""
 
     counts_correct = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        between(0, 1, tau=self.tau)
 
     formula_needs = frozenset({"logprobs"})
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from diver.core.settings import between, settings
+from diver.core.settings import ZeroToOne, settings
 from diver.core.types import Group, Reward
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context, sum_logprobs, with_diversity_reward
@@ -21,13 +21,9 @@ class Unlikeliness(Grpo):
     """
 
     name: str = "unlikeliness"
-    beta: float = 0.25
+    beta: ZeroToOne = 0.25
     """Fraction of its reward that the most likely response loses."""
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, kl_coef=0.1)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        between(0, 1, beta=self.beta)
 
     unit_outcomes = True
 

@@ -28,12 +28,9 @@ def field_docs(cls: type) -> dict[str, str]:
     for base in reversed(cls.__mro__[:-1]):
         (body,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         for field, after in pairwise(body.body if isinstance(body, ast.ClassDef) else []):
-            if (
-                isinstance(field, ast.AnnAssign)
-                and isinstance(after, ast.Expr)
-                and isinstance(after.value, ast.Constant)
-            ):
-                docs[ast.unparse(field.target)] = " ".join(str(after.value.value).split())
+            match field, after:
+                case ast.AnnAssign(target=target), ast.Expr(value=ast.Constant(value=str(text))):
+                    docs[ast.unparse(target)] = " ".join(text.split())
     return docs
 
 
@@ -149,10 +146,8 @@ def meaning(option: Option, brief: bool = False) -> str:
     first, *others = SENTENCE.split(doc(option))
     default = default_in_words(option.default)
     if brief:
-        said = [sentence for sentence in others if not default and sentence.startswith("Default")]
-        text = " ".join([first, *said])
-    else:
-        text = doc(option)
+        others = [sentence for sentence in others if not default and sentence.startswith("Default")]
+    text = " ".join([first, *others])
     return f"{text} Default: {default}." if default else text
 
 

@@ -65,11 +65,6 @@ def load_json(path: Path) -> Any:
         raise DiverError(f"{path}: not JSON ({error}){lines}") from error
 
 
-def read_json_rows(path: Path) -> Rows:
-    """The objects of a JSON list, or of the list in an object."""
-    return numbered(path, load_json(path))
-
-
 def numbered(path: Path, content: Any) -> Rows:
     """The rows of a list, or of the only list of objects in an object, each with its place.
 
@@ -109,5 +104,5 @@ READERS: dict[str, Callable[[Path], Rows]] = {
     ".jsonl": read_jsonl,
     ".parquet": read_parquet,
     ".csv": read_csv,
-    ".json": read_json_rows,
+    ".json": lambda path: numbered(path, load_json(path)),
 }

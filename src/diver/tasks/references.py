@@ -110,11 +110,8 @@ def options_in(row: Mapping[str, Any], value_at: Any) -> list[str] | dict[str, s
         if (options := _options(value_at(row, path))) is not None:
             return options
     for name, letters in itertools.product(LETTERED, (LETTERS, LETTERS.lower())):
-        lettered: dict[str, str] = {}
-        for letter in letters:
-            if not isinstance(text := row.get(name.format(letter)), str):
-                break
-            lettered[letter.upper()] = text
+        columns = itertools.takewhile(lambda column: isinstance(row.get(column), str), map(name.format, letters))
+        lettered = {letter: row[column] for letter, column in zip(LETTERS, columns, strict=False)}
         # Columns a, b and c may as well be the coefficients of an equation.
         needed = "ABCD" if (name, letters) == ("{}", LETTERS.lower()) else "AB"
         if {*needed} <= lettered.keys():

@@ -28,6 +28,13 @@ def refused(told, *calls):
         assert told in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("engine", ["ms-swift", "slime", "SkyRL"])
+def test_a_sum_over_tokens_is_refused_where_the_engine_has_none(engine):
+    told = f"method.loss.aggregation = 'token-sum': {engine} has token-mean, sequence-mean"
+    refused(told, lambda: SEAMS[engine].usable(method_named("diver-mix", loss={"aggregation": "token-sum"})))
+    assert SEAMS[engine].usable(method_named("diver-mix", loss={"aggregation": "sequence-mean"}))
+
+
 @pytest.mark.parametrize("name", WITH_LOGPROBS)
 def test_slime(name):
     method = method_named(name, loss={"clip_low": 0.2, "clip_high": 0.28})

@@ -9,7 +9,6 @@ from safetensors.torch import load_file
 
 from diver.core.types import DiverError
 from diver.integrations.trl import memory
-from diver.integrations.trl.launch import arguments
 from diver.recipe.load import load_recipe
 from diver.recipe.recipe import make_recipe
 from diver.tasks.testbeds import policy_folder
@@ -28,7 +27,7 @@ def recipe(trl=None, **model):
 
 
 def sizes(shape, given, card=24):
-    return {part.name: part.size for part in memory.parts(shape, given, arguments(given), card)}
+    return {part.name: part.size for part in memory.parts(shape, given, card)}
 
 
 def test_the_parts_by_hand():
@@ -37,7 +36,7 @@ def test_the_parts_by_hand():
     found = sizes(SMALL, recipe())
     trained = {"weights": 6000, "optimizer": 8000, "vLLM": 0, "gradients": 4000}
     assert found == trained | {"cache": 4 * 8 * 16, "logits": 4 * 10 * 8, "activations": 2 * 8 * 2 * 192}
-    assert memory.peaks(memory.parts(SMALL, recipe(), arguments(recipe()), 24)) == (14832, 24144)
+    assert memory.peaks(memory.parts(SMALL, recipe(), 24)) == (14832, 24144)
     assert sizes(SMALL, recipe(gradient_checkpointing=True))["activations"] == 2 * 8 * (2 * 4 * 4 + 192)
 
 

@@ -52,7 +52,7 @@ class GroupAdvantage:
         outcome: a reward function in TRL's own signature, whose values take the place of our grades. It returns None
             for a prompt that it is not for; the completions of that prompt have the advantage 0. The first of
             several functions gives the outcome, which says what is correct. The others are added to the reward
-            (`WeightedOutcome`).
+            (`one_outcome`).
         weights: one per function of `outcome`.
         answer_ends: called as `outcome` is. It returns the characters of each completion up to the end of its answer,
             None if that is unknown. Our verifiers find the end themselves.

@@ -18,9 +18,9 @@ under autocast to bfloat16.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from diver.core.tables import markdown
 from diver.core.types import DiverError
@@ -88,9 +88,9 @@ def read_shape(recipe: Recipe) -> Shape:
     )
 
 
-def parts(shape: Shape, recipe: Recipe, fields: Mapping[str, Any], card: int) -> list[Part]:
-    """The parts of the memory on a card of `card` GB; `fields` are those of GRPOConfig."""
-    trained, layers = shape.adapters or shape.parameters, shape.layers
+def parts(shape: Shape, recipe: Recipe, card: int) -> list[Part]:
+    """The parts of the memory on a card of `card` GB."""
+    fields, trained, layers = arguments(recipe), shape.adapters or shape.parameters, shape.layers
     frozen = {"none": 2.0, "8bit": 1.0, "4bit": 0.5}[recipe.trl.quantization]
     weights = frozen * shape.parameters + 4 * trained if shape.adapters else 6 * shape.parameters
     positions = recipe.sample.max_prompt_tokens + recipe.sample.max_tokens
@@ -116,7 +116,7 @@ def peaks(found: list[Part]) -> tuple[float, float]:
 
 
 def fits(shape: Shape, recipe: Recipe, card: int) -> bool:
-    return max(peaks(parts(shape, recipe, arguments(recipe), card))) <= USABLE * card * GB
+    return max(peaks(parts(shape, recipe, card))) <= USABLE * card * GB
 
 
 def nearest(shape: Shape, recipe: Recipe, card: int) -> str:
@@ -138,7 +138,7 @@ def nearest(shape: Shape, recipe: Recipe, card: int) -> str:
 def check(shape: Shape, recipe: Recipe, card: int) -> None:
     """DiverError if the batch does not fit on a card of `card` GB, with the nearest one that does."""
     if not fits(shape, recipe, card):
-        sampling, update = (size / GB for size in peaks(parts(shape, recipe, arguments(recipe), card)))
+        sampling, update = (size / GB for size in peaks(parts(shape, recipe, card)))
         vllm = "" if recipe.trl.vllm != "off" else ", or --trl.vllm colocate, which samples as many rows as fit"
         raise DiverError(
             f"memory: sampling needs {sampling:,.0f} GB and the update {update:,.0f} GB, and {USABLE:.0%} of a card of "
@@ -148,7 +148,7 @@ def check(shape: Shape, recipe: Recipe, card: int) -> None:
 
 def table(shape: Shape, recipe: Recipe) -> str:
     """The parts on each card, in GB, as Markdown."""
-    columns = [parts(shape, recipe, arguments(recipe), card) for card in CARDS]
+    columns = [parts(shape, recipe, card) for card in CARDS]
     rows = [[part.name, *(f"{column[i].size / GB:.1f}" for column in columns)] for i, part in enumerate(columns[0])]
     for i, name in enumerate(("all while sampling", "all in the update")):
         rows.append([name, *(f"{peaks(column)[i] / GB:.1f}" for column in columns)])

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,43 +16,13 @@ Values = Sequence[float | None]
 Outcome = Callable[..., Values | Awaitable[Values]]
 
 
-@dataclass(frozen=True)
-class WeightedOutcome:
-    """What the reward functions give for each completion, of those that are not None for it, times their weights.
-
-    The value of the first of them is the outcome, which says whether the completion is correct. The others are added
-    to its reward.
-    """
-
-    functions: tuple[Outcome, ...]
-    weights: tuple[float, ...]
-    method: Method
-
-    def __call__(self, **inputs: Any) -> list[Reward]:
-        """The reward of each completion; its outcome is NaN if no function is for it.
-
-        Raises:
-            DiverError: the weight of the first function moves a value over `method.threshold`.
-        """
-        given = np.array([_values_of(function, inputs) for function in self.functions])
-        weighted, rows = given * np.array(self.weights)[:, None], np.arange(given.shape[1])
-        first = (~np.isnan(given)).argmax(axis=0)  # the first function that applies to a completion
-        firsts, outcomes, threshold = given[first, rows], weighted[first, rows], self.method.threshold
-        check_outcomes(self.method, outcomes.tolist())
-        for i in np.flatnonzero((firsts >= threshold) != (outcomes >= threshold)):
-            raise DiverError(
-                f"row {i}: {name_of(self.functions[first[i]])} gives {firsts[i]:g}, and {outcomes[i]:g} with its "
-                f"weight: both must be at least method.threshold, {threshold:g}, or neither; change `weights`"
-            )
-        weighted[first, rows] = 0
-        others = np.nansum(weighted, axis=0)
-        return [Reward(outcome, other=other) for outcome, other in zip(outcomes.tolist(), others.tolist(), strict=True)]
-
-
 def one_outcome(
     outcome: Outcome | Sequence[Outcome] | None, weights: Sequence[float] | None, method: Method
-) -> WeightedOutcome | None:
-    """The outcome as one function; `weights` are 1 if they are not given. DiverError if they do not fit."""
+) -> Callable[..., list[Reward]] | None:
+    """The outcome as one function, which gives the reward of each completion; None without an outcome.
+
+    `weights` are 1 where they are not given. DiverError where they do not fit.
+    """
     if weights is not None and (outcome is None or callable(outcome)):
         raise DiverError("weights: are of several functions; give outcome=[...]")
     if outcome is None:
@@ -64,7 +34,31 @@ def one_outcome(
     weights = tuple([1.0] * len(functions) if weights is None else weights)
     if not functions or len(weights) != len(functions):
         raise DiverError(f"outcome: {len(functions)} functions with {len(weights)} weights; give one weight for each")
-    return WeightedOutcome(functions, weights, method)
+    return partial(_rewards, functions, weights, method)
+
+
+def _rewards(functions: Sequence[Outcome], weights: Sequence[float], method: Method, /, **inputs: Any) -> list[Reward]:
+    """What the functions give for each completion, of those that are not None for it, times their weights.
+
+    The value of the first of them is the outcome, which says whether the completion is correct. The others are added
+    to its reward. The outcome is NaN where no function is for a completion.
+
+    Raises:
+        DiverError: the weight of the first function moves a value over `method.threshold`.
+    """
+    given = np.array([_values_of(function, inputs) for function in functions])
+    weighted, rows = given * np.array(weights)[:, None], np.arange(given.shape[1])
+    first = (~np.isnan(given)).argmax(axis=0)  # the first function that applies to a completion
+    firsts, outcomes, threshold = given[first, rows], weighted[first, rows], method.threshold
+    check_outcomes(method, outcomes.tolist())
+    for i in np.flatnonzero((firsts >= threshold) != (outcomes >= threshold)):
+        raise DiverError(
+            f"row {i}: {name_of(functions[first[i]])} gives {firsts[i]:g}, and {outcomes[i]:g} with its weight: both "
+            f"must be at least method.threshold, {threshold:g}, or neither; change `weights`"
+        )
+    weighted[first, rows] = 0
+    others = np.nansum(weighted, axis=0)
+    return [Reward(outcome, other=other) for outcome, other in zip(outcomes.tolist(), others.tolist(), strict=True)]
 
 
 def _values_of(function: Outcome, inputs: Mapping[str, Any]) -> list[float]:

@@ -115,9 +115,10 @@ def _derived(recipe: Recipe) -> dict[str, Any]:
     sample, cluster, evaluates = recipe.sample, recipe.verl, recipe.evaluate.problems > 0
     files = problems_of(recipe.folder)
     home = files["train"].parent
+    folder = policy_folder(recipe.model.path) or Path(recipe.model.path).expanduser()
     longest = sample.max_prompt_tokens + sample.max_tokens
     return {
-        f"{MODEL}.path": _model(recipe.model.path),
+        f"{MODEL}.path": str(folder.resolve()) if folder.is_dir() else recipe.model.path,  # a hub name unchanged
         f"{MODEL}.use_remove_padding": cluster.attention.startswith("flash"),
         f"{ACTOR}.ppo_max_token_len_per_gpu": cluster.tokens_per_gpu or max(16384, longest),  # verl's default
         "data.train_files": str(files["train"]),
@@ -130,12 +131,6 @@ def _derived(recipe: Recipe) -> dict[str, Any]:
         "trainer.logger": ["console", *recipe.log.to],
         **{f"+{KEY}.{section}": value for section, value in _plugin(recipe).items()},
     }
-
-
-def _model(path: str) -> str:
-    """A hub name unchanged; a folder as an absolute path."""
-    folder = policy_folder(path) or Path(path).expanduser()
-    return str(folder.resolve()) if folder.is_dir() else path
 
 
 def _plugin(recipe: Recipe) -> dict[str, str]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,7 @@ class DiverTrainer(PPOTrainerSync):
         return upsample_batch_to_divisible_size(batch, whole, self.tokenizer.eos_token_id)
 
     def _kinds(self, batch: KVBatchMeta) -> list[Kind]:
-        replayed = {key for keys in self._replayed for key in keys}
+        replayed = {*chain(*self._replayed)}
         return [
             Kind.REPLAYED if key in replayed else Kind.PADDING if tag.get("is_padding") else Kind.SAMPLED
             for key, tag in zip(batch.keys, batch.tags, strict=True)

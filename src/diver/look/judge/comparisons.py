@@ -87,12 +87,10 @@ def stored(replies: JsonlLog) -> dict[tuple[str, int], dict[str, Any]]:
 
 def decide(comparison: Comparison, replies: Replies) -> Decision:
     """The ranks by the last reply to this comparison."""
-    rows = [replies[comparison.key, a] for a in (0, 1) if (comparison.key, a) in replies]
-    if not rows:
-        return Decision(comparison, None, "it was not requested")
-    shown = read_ranks(rows[-1]["reply"], len(comparison.order), comparison.structured)
+    last = replies.get((comparison.key, 1)) or replies[comparison.key, 0]
+    shown = read_ranks(last["reply"], len(comparison.order), comparison.structured)
     if isinstance(shown, str):
-        cut = "; the reply was cut off, so --max-tokens may be too low" if rows[-1]["truncated"] else ""
+        cut = "; the reply was cut off, so --max-tokens may be too low" if last["truncated"] else ""
         return Decision(comparison, None, shown + cut)
     ranks = tuple(shown[comparison.order.index(model)] for model in range(len(shown)))
     return Decision(comparison, ranks, "", tuple(shown))

@@ -2,8 +2,9 @@
 
 import functools
 import math
+import operator
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ import numpy as np
 from diver.core.files import JsonlLog, lock, to_json, write_jsonl, write_text
 from diver.core.progress import progress_bar
 from diver.core.settings import Positional, settings
+from diver.core.tables import Log
 from diver.core.types import DiverError
 from diver.evaluate.config import read_json_flag
 from diver.look.judge.answers import Case, read_cases
@@ -23,7 +25,6 @@ from diver.sample.base import Generation, Request, SamplingParams
 from diver.sample.endpoint import Endpoint, EndpointGenerator
 
 FILES = ("table.md", "table.tex", "ranks.json", "comparisons.jsonl", "replies.jsonl")  # written to --out
-Log = Callable[[str], Any]
 
 
 @settings
@@ -106,14 +107,15 @@ class Judge:
         return read_json_flag("--extra", self.extra)
 
     @property
-    def prices(self) -> tuple[float, float] | None:
+    def prices(self) -> list[float]:
+        """`price` as numbers; empty where it is not given."""
         try:
-            prices = tuple(float(part) for part in self.price.split(",")) if self.price else None
+            prices = [float(part) for part in self.price.split(",")] if self.price else []
         except ValueError:
-            prices = ()
-        if prices is not None and (len(prices) != 2 or not all(0 <= p < 1e6 for p in prices)):
+            prices = [math.nan]
+        if prices and (len(prices) != 2 or not all(0 <= price < 1e6 for price in prices)):
             raise DiverError(f"--price {self.price}: must be two numbers, such as 0.28,0.42")
-        return prices  # type: ignore[return-value]
+        return prices
 
 
 class Counting(EndpointGenerator):
@@ -210,14 +212,7 @@ def _blocks(cases: Sequence[Case], decisions: Sequence[Decision]) -> dict[str, l
 
 def _counts(judge: Judge, decisions: Sequence[Decision], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Numbers of problems, comparisons, requests and tokens, and the cost."""
-    spent = {
-        "prompt_tokens": sum(row["prompt_tokens"] or 0 for row in rows),
-        "tokens": sum(row["tokens"] for row in rows),
-        "prompts_not_counted": sum(row["prompt_tokens"] is None for row in rows),
-    }
-    dollars = None
-    if judge.prices:
-        dollars = (spent["prompt_tokens"] * judge.prices[0] + spent["tokens"] * judge.prices[1]) / 1e6
+    spent = [sum(row[name] or 0 for row in rows) for name in ("prompt_tokens", "tokens")]
     whole = whole_rounds(decisions)
     return {
         "problems": len({d.comparison.case for d in decisions}),
@@ -227,8 +222,10 @@ def _counts(judge: Judge, decisions: Sequence[Decision], rows: Sequence[Mapping[
         "in_whole_rounds": len(whole),
         "requests": len(rows),
         "repairs": sum(row["attempt"] for row in rows),
-        **spent,
-        "dollars": dollars,
+        "prompt_tokens": spent[0],
+        "tokens": spent[1],
+        "prompts_not_counted": sum(row["prompt_tokens"] is None for row in rows),
+        "dollars": sum(map(operator.mul, spent, judge.prices)) / 1e6 if judge.prices else None,
         "mean_rank_by_position": by_position([d.shown for d in whole]),
     }
 

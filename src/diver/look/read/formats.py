@@ -11,20 +11,18 @@ import struct
 import zipfile
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Any
 
-from diver.core.files import table
+from diver.core.files import Rows, table
 from diver.core.types import DiverError
 from diver.look.read.values import content_text
 from diver.tasks import formats
 from diver.tasks.formats import load_json, numbered
 
-Row = Mapping[str, Any]
-Rows = Iterable[tuple[str, Row]]
 # What reading a zip raises where it is damaged.
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError)
 UNPACKED = 2_000_000_000  # bytes of all files of a zip that are read
@@ -49,7 +47,7 @@ def _of_log(sample: Any, header: Mapping[str, Any]) -> Any:
     return {"output": None, "scores": None, **sample, "model": about.get("model"), "task": about.get("task")}
 
 
-def _logtree_attempts(root: Row) -> Iterator[dict[str, Any]]:
+def _logtree_attempts(root: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The attempts that `ProblemEnv` of tinker-cookbook logs: sections Prompt, Policy Response and Reward in order."""
     attempt: dict[str, Any] = {}
     sections = (node for node in _nodes(root) if table(node).get("tag") == "section")

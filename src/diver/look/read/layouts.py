@@ -140,16 +140,12 @@ def verl_row(where: str, row: Row) -> Iterator[Row]:
     yield {**row, "output": without_special_tokens(row["output"]), "session": found and found[1]}
 
 
-def slime_row(where: str, row: Row) -> Iterator[Row]:
-    yield {**row, "truncated": row["status"] == "truncated"}
-
-
 def skyrl_row(where: str, row: Row) -> Iterator[Row]:
     """A score is a number, or one of each token."""
     score = row["score"]
     total = math.fsum(map(number, score)) if isinstance(score, list) else score
     response = with_special_tokens(row["output_response"])
-    yield {**row, "output_response": response, "score": total, "truncated": row["stop_reason"] == "length"}
+    yield {**row, "output_response": response, "score": total}
 
 
 def nemo_rl_row(where: str, row: Row) -> Iterator[Row]:
@@ -299,16 +295,11 @@ def lm_eval_row(where: str, row: Row) -> Iterator[Row]:
 LAYOUTS: dict[str, dict[str, Any]] = DATA["layouts"]
 TRAIN, EVAL, NAMED = "diver train", "diver eval", "named columns"
 PLAIN = {  # layouts with nested rows: the function that makes plain rows of one
-    "verl": verl_row, "slime": slime_row, "SkyRL": skyrl_row, "NeMo-RL": nemo_rl_row, "prime-rl": prime_rl_row,
+    "verl": verl_row, "SkyRL": skyrl_row, "NeMo-RL": nemo_rl_row, "prime-rl": prime_rl_row,
     "inspect_ai": inspect_ai_row, "lm-eval": lm_eval_row,
 }  # fmt: skip
-READ = {  # layouts that column names alone do not identify
-    TRAIN: diver_train,
-    EVAL: diver_eval,
-    "TRL": trl,
-    "inspect_ai": inspect_ai,
-    "lm-eval": lm_eval,
-}
+# Where names are not enough.
+READ = {TRAIN: diver_train, EVAL: diver_eval, "TRL": trl, "inspect_ai": inspect_ai, "lm-eval": lm_eval}
 
 
 def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:

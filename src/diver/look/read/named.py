@@ -27,6 +27,7 @@ ROW_ID = re.compile(
     re.IGNORECASE,
 )
 """Columns that may number the problems, or rows (ROW_ID). `diver.look.read.grouping` says when they number problems."""
+CUT_OFF = ("true", "1", "1.0", "truncated", "length")  # a flag, slime's status, SkyRL's reason to stop
 NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # the id of a sample: the id of its problem and a number
 CHAT = re.compile(
     r"\s{0,9}\[\s{0,9}\{\s{0,9}['\"](?:role|from)['\"]\s{0,9}:\s{0,9}['\"](?:assistant|model|gpt|ai)['\"]"
@@ -323,7 +324,7 @@ def _rollouts(row: Row, scored: Sequence[tuple[Any, float | None]], names: Names
             entropy=values.mean_of(about["entropy"]),
             logprobs=values.by_token(about["logprobs"]),
             num_tokens=values.integer(about["length"]),
-            truncated=str(about["truncated"]).lower() in ("true", "1", "1.0") or values.is_cut_off(response),
+            truncated=str(about["truncated"]).lower() in CUT_OFF or values.is_cut_off(response),
             advantage=values.mean_of(about["advantage"]),
         )
 

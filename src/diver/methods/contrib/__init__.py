@@ -10,12 +10,6 @@ from diver.methods.contrib.uniqueness_aware import UniquenessAware
 from diver.methods.contrib.xrpo import Xrpo
 
 CONTRIB: dict[str, type[Method]] = {
-    "xrpo": Xrpo,
-    "ds-grpo": DsGrpo,
-    "cde": Cde,
-    "poly-epo": PolyEpo,
-    "uniqueness-aware": UniquenessAware,
-    "outcome-batch": OutcomeBatch,
-    "outcome-ucb-con": OutcomeUcbCon,
-    "outcome-ucb-mean": OutcomeUcbMean,
+    kind.name: kind
+    for kind in (Xrpo, DsGrpo, Cde, PolyEpo, UniquenessAware, OutcomeBatch, OutcomeUcbCon, OutcomeUcbMean)
 }

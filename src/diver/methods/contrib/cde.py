@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from diver.core.settings import above, at_least, settings
+from diver.core.settings import NonNegative, Positive, settings
 from diver.core.types import Group, Progress, Reward
 from diver.methods.base import Context, mean_logprobs, with_diversity_reward
 from diver.methods.diver import Schedule
@@ -21,17 +21,12 @@ class Cde(Grpo):
     """
 
     name: str = "cde"
-    kappa: float = 3.0
+    kappa: Positive = 3.0
     """The bonus is at most |r| / kappa."""
-    alpha: float = 1.0
+    alpha: NonNegative = 1.0
     """The coefficient of B."""
     schedule: Schedule = Schedule(kind="step", end=0.5)
     """How omega falls from 1: to 0 half-way (ours)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        above(0, kappa=self.kappa)
-        at_least(0, alpha=self.alpha)
 
     unit_outcomes = True
 

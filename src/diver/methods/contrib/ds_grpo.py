@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from diver.core.settings import at_least, settings
+from diver.core.settings import NonNegative, settings
 from diver.core.types import Group
 from diver.methods.base import Context, sum_logprobs
 from diver.methods.grpo import ClipHigher
@@ -19,16 +19,12 @@ class DsGrpo(ClipHigher):
     """
 
     name: str = "ds-grpo"
-    gamma_p: float = 0.001
+    gamma_p: NonNegative = 0.001
     """Weight for correct responses (ours). log pi grows with the length: about -100 for 300 tokens of mathematics."""
-    gamma_n: float = 0.001
+    gamma_n: NonNegative = 0.001
     """Weight for wrong responses (ours)."""
 
     counts_correct = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(0, gamma_p=self.gamma_p, gamma_n=self.gamma_n)
 
     @property
     def unit_outcomes(self) -> bool:

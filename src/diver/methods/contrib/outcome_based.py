@@ -11,24 +11,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from diver.core.settings import at_least, settings
+from diver.core.settings import NonNegative, settings
 from diver.core.types import Group, State
-from diver.methods.base import Context, Decode, Method
-from diver.methods.grpo import Divisor, check_divisor, group_advantage
+from diver.methods.base import Context, Decode
+from diver.methods.grpo import ClipHigher
 
 BOX = r"\boxed{"
 
 
 @settings
-class OutcomeBased(Method):
-    """The common part of the three methods. A subclass defines e.
+class OutcomeBased(ClipHigher):
+    """The common part of the three methods. A subclass defines e, which is never divided.
 
     Departures: clip 0.20 / 0.28 and no KL term, whose coefficient is not known.
     """
 
-    divisor: Divisor = "std"
-    """The divisor of GRPO's advantage, as in GRPO; e is never divided."""
-    coef: float = 0.2
+    coef: NonNegative = 0.2
     """The coefficient of e (c)."""
     mask_answer: bool = False
     """The tokens of the final answer have GRPO's advantage only, so e rewards another solution, not another number.
@@ -36,11 +34,8 @@ class OutcomeBased(Method):
     was not found)."""
 
     counts_correct = True
+    zero_mean = False
     formula_needs = frozenset({"keys"})
-
-    def __post_init__(self) -> None:
-        at_least(0, coef=self.coef)
-        check_divisor(self.divisor, self.overlong)
 
     @property
     def unit_outcomes(self) -> bool:
@@ -54,8 +49,10 @@ class OutcomeBased(Method):
     def per_token(self) -> bool:  # type: ignore[override]  # by its settings
         return self.mask_answer
 
-    def advantages(self, group: Group, context: Context) -> np.ndarray | Sequence[np.ndarray]:
-        a = group_advantage(group.rewards, self.divisor)
+    def advantages(  # type: ignore[override]  # for each token, where its settings say so
+        self, group: Group, context: Context
+    ) -> np.ndarray | Sequence[np.ndarray]:
+        a = super().advantages(group, context)
         e = np.zeros(len(group))
         if not (group.outcomes >= self.threshold).all():
             e = self.coef * self.exploration(group, context)

@@ -3,10 +3,11 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import Bound, settings
 from diver.core.types import Group
 from diver.methods.base import Context
 from diver.methods.grpo import group_advantage
@@ -26,14 +27,13 @@ class PolyEpo(OfSets):
     """
 
     name: str = "poly-epo"
-    k: int = 4
+    k: Annotated[int, Bound("at least 2", lambda k: k >= 2)] = 4
     """The size of a set (the source's n)."""
 
     outcomes_only = True
     unit_outcomes = True  # a set of wrong responses has value 0
     formula_needs = frozenset({"keys"})
     zero_mean = True
-    smallest_k = 2
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         self.check_group_size(len(group), "G")

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from diver.core.settings import between, settings
+from diver.core.settings import ZeroToOne, settings
 from diver.core.types import Group
 from diver.methods.base import Context
 from diver.methods.grpo import ClipHigher
@@ -21,15 +21,11 @@ class UniquenessAware(ClipHigher):
     """
 
     name: str = "uniqueness-aware"
-    alpha: float = 1.0
+    alpha: ZeroToOne = 1.0
     """The power (ours): 0 is GRPO; with 1 all responses with the same key weigh together as much as one."""
 
     formula_needs = frozenset({"keys"})
     zero_mean = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        between(0, 1, alpha=self.alpha)
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         number = Counter(rollout.key for rollout in group.rollouts)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from diver.core.settings import at_least, settings
+from diver.core.settings import NonNegative, settings
 from diver.core.types import Group
 from diver.methods.base import Context, mean_logprobs
 from diver.methods.grpo import ClipHigher
@@ -19,16 +19,12 @@ class Xrpo(ClipHigher):
     """
 
     name: str = "xrpo"
-    novelty: float = 2.5
+    novelty: NonNegative = 2.5
     """The coefficient of 1 - eta (lambda)."""
-    limit: float = 0.5
+    limit: NonNegative = 0.5
     """Maximum gain of a response, as a multiple of its advantage (kappa)."""
 
     counts_correct = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(0, novelty=self.novelty, limit=self.limit)
 
     @property
     def unit_outcomes(self) -> bool:

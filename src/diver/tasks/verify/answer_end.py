@@ -15,13 +15,13 @@ answer by itself. Each reads the text once.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from diver.core.types import Grade
 from diver.tasks.verify import extraction
 from diver.tasks.verify.exact import compare, plain
-from diver.tasks.verify.extraction import NUMBER, Box, after_thought, known_answer, stated, unboxed
+from diver.tasks.verify.extraction import NUMBER, Span, after_thought, known_answer, stated, unboxed
 from diver.tasks.verify.prose import DELIMITED, SAID
 
 _LAST_LINE = re.compile(r"####[ \t]*")
@@ -42,7 +42,7 @@ def stated_answer(response: str, gold: str, correct: bool) -> int | None:
     """
     text = after_thought(response)
     statement = stated(text)
-    places = list(marked_answers(text) if statement and not statement.prose else _said(text))
+    places = marked_answers(text) if statement and not statement.prose else _said(text)
     if not places:
         return len(response) - len(text) + statement.end if statement else None
     final = places[-1].text
@@ -58,7 +58,7 @@ def tagged_answer(response: str) -> int | None:
     return len(response) - len(text) + next(end for at, end in places if at == places[-1].text)
 
 
-def marked_answers(text: str) -> Iterator[_Place]:
+def marked_answers(text: str) -> list[_Place]:
     """The places that mark an answer, in order: lists of boxes, tags without a box, and Minerva's closing sentence."""
     boxes = [_listed(text, boxes) for boxes in extraction.box_lists(text)[0]]
     tags = [_Place(extraction.bare(tag.text), tag.end) for tag in _tags(text) if not extraction.find_boxes(tag.text)[0]]
@@ -66,10 +66,10 @@ def marked_answers(text: str) -> Iterator[_Place]:
     found = sorted([*boxes, *tags], key=lambda place: place.end)
     if statement and (not found or statement.end > found[-1].end) and statement.readings:
         found.append(_Place(statement.readings[-1], statement.end))
-    yield from found
+    return found
 
 
-def _listed(text: str, boxes: Sequence[Box]) -> _Place:
+def _listed(text: str, boxes: Sequence[Span]) -> _Place:
     """What a list of boxes holds, equal contents once, and where the last of these contents is first complete."""
     ends: dict[str, int] = {}
     for b in boxes:
@@ -85,17 +85,14 @@ def _tags(text: str) -> list[_Place]:
     ]
 
 
-def _said(text: str) -> Iterator[_Place]:
+def _said(text: str) -> list[_Place]:
     """The number or formula that each "the answer is" or "####" names, else the last number or formula of the text."""
     starts = [(said.start("said"), said.end("said")) for said in SAID.finditer(text)]
     starts += [(line.end(), line.end() + 60) for line in _LAST_LINE.finditer(text)]
-    found = [place for start, end in sorted(starts) if (place := _first_value(text, start, end))]
-    if found:
-        yield from found
-        return
+    if found := [place for start, end in sorted(starts) if (place := _first_value(text, start, end))]:
+        return found
     ends = [match.end() for pattern in (NUMBER, DELIMITED) for match in pattern.finditer(text)]
-    if ends:
-        yield _Place("", max(ends))
+    return [_Place("", max(ends))] if ends else []
 
 
 def _first_value(text: str, start: int, end: int) -> _Place | None:

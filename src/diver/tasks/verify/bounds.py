@@ -70,16 +70,14 @@ def _largest(exponent: str) -> float:
 
 
 def _exponent_end(text: str, start: int) -> int:
-    end = _group_end(text, start)
-    while follow := _POWER.match(text, end):  # 9^9^9
-        end = _group_end(text, follow.end())
-    return end
-
-
-def _group_end(text: str, start: int) -> int:
-    """The end of the group in braces or parentheses, the command, the number or the character at `start`."""
-    if text[start : start + 1] not in ("{", "("):
-        atom = _ATOM.match(text, start)
-        return atom.end() if atom else start
-    end = closing(text, start, "{}()")
-    return end + 1 if end >= 0 else len(text)
+    """The end of the exponent at `start`: of a group, a command, a number or a character, and of the powers above."""
+    while True:
+        if text.startswith(("{", "("), start):
+            end = closing(text, start, "{}()") + 1 or len(text)
+        else:
+            atom = _ATOM.match(text, start)
+            end = atom.end() if atom else start
+        power_above = _POWER.match(text, end)  # 9^9^9
+        if not power_above:
+            return end
+        start = power_above.end()

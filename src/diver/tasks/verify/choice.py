@@ -429,12 +429,7 @@ def listed(prompt: str) -> Listed | None:
     one inside the question.
     """
     for labels in (LETTERS, NUMBERS):
-        matches: list[re.Match[str]] = []
-        for match in _OPTION.finditer(prompt):
-            if match["label"] == labels[0]:
-                matches = [match]
-            elif matches and len(matches) < len(labels) and match["label"] == labels[len(matches)]:
-                matches.append(match)
+        matches = _run(((match["label"], match) for match in _OPTION.finditer(prompt)), labels)
         if len(matches) > 1:
             first, tail = matches[0], prompt[matches[-1].end() :].lstrip()
             last = re.split(r"\n[ \t]*\n", tail, maxsplit=1)[0].rstrip()
@@ -485,16 +480,21 @@ def _last_run(prompt: str, labels: Iterable[re.Match[str]]) -> dict[str, str]:
 
     Empty without two of them.
     """
-    run: list[re.Match[str]] = []
-    for match in labels:
-        label = match[match.lastindex or 0].upper()
-        if label == LETTERS[0]:
-            run = []
-        if label == LETTERS[len(run) : len(run) + 1]:
-            run.append(match)
+    run = _run(((match[match.lastindex or 0].upper(), match) for match in labels), LETTERS)
     found: dict[str, str] = {}
     for match, end in zip(run, [*(match.start() for match in run[1:]), len(prompt)], strict=False):
         text = prompt[match.end() : end].lstrip("} \t\r\n\u3000\xa0\\").partition("\n")[0]
         between = (glue.start() for glue in _BETWEEN.finditer(text) if glue.end() == len(text))
         found[LETTERS[len(found)]] = text[: next(between, None)]
     return found if len(found) > 1 else {}
+
+
+def _run(labelled: Iterable[tuple[str, re.Match[str]]], labels: str) -> list[re.Match[str]]:
+    """The last matches whose labels follow each other from the first of `labels` on."""
+    run: list[re.Match[str]] = []
+    for label, match in labelled:
+        if label == labels[0]:
+            run = []
+        if label == labels[len(run) : len(run) + 1]:
+            run.append(match)
+    return run

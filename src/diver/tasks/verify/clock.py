@@ -100,7 +100,9 @@ def compare(answer: str, gold: str) -> Grade | None:
     if isinstance(given, Time) and isinstance(known, Time):
         return Grade.CORRECT if _same_time(given, known) else Grade.WRONG
     if isinstance(given, Date) and isinstance(known, Date):
-        return Grade.CORRECT if _same_date(given, known) else Grade.WRONG
+        weekdays = not (given.weekday and known.weekday) or given.weekday == known.weekday
+        same = given.days & known.days and given.year == known.year and weekdays
+        return Grade.CORRECT if same else Grade.WRONG
     surely = (given and given.sure) or (known and known.sure) or (isinstance(known, Time) and known.reducible)
     return Grade.WRONG if surely else None
 
@@ -112,11 +114,6 @@ def _same_time(given: Time, known: Time) -> bool:
     without = known if given.half else given
     same_dial = given.minutes % 720 == known.minutes % 720 and given.seconds == known.seconds
     return same_dial and 60 <= without.minutes < 13 * 60
-
-
-def _same_date(given: Date, known: Date) -> bool:
-    weekdays = not (given.weekday and known.weekday) or given.weekday == known.weekday
-    return bool(given.days & known.days) and given.year == known.year and weekdays
 
 
 def _moment(text: str) -> Time | Date | None:

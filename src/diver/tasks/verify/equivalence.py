@@ -41,6 +41,7 @@ from diver.tasks.verify.brackets import outer_parts
 from diver.tasks.verify.measures import SCALES, says_more, without_unit
 from diver.tasks.verify.notation import box, content_of
 from diver.tasks.verify.readings import approximations, is_rounded, simpler
+from diver.tasks.verify.spelling import GAP
 from diver.tasks.verify.statements import correct_math_verify
 
 MOST_PARTS = 16  # a longer list is not compared part by part
@@ -63,9 +64,8 @@ _COUNT = re.compile(
     re.IGNORECASE,
 )
 _TEXT = r"\\(?:text(?:normal|bf|it|rm)?|math(?:rm|bf|it)|mbox)\s?\{"
-_SPACE = r"(?:\s|~|\\[,;: ]){0,4}"
-_UNIT_OF_FORMULA = re.compile(rf"(?<=[\d}}]){_SPACE}{_TEXT}[^{{}}]{{1,40}}\}}(?:\^\{{?\d\}}?)?(?=\s?(?:\$|\\[)\]]))")
-_WORDS = re.compile(rf"(?<![\^_{{\s]){_SPACE}{_TEXT}")
+_UNIT_OF_FORMULA = re.compile(rf"(?<=[\d}}]){GAP}{_TEXT}[^{{}}]{{1,40}}\}}(?:\^\{{?\d\}}?)?(?=\s?(?:\$|\\[)\]]))")
+_WORDS = re.compile(rf"(?<![\^_{{\s]){GAP}{_TEXT}")
 _UNITS = re.compile(rf"(?:(?:\s|~|\\[,;: ]|\\cdot|/){{0,4}}{_TEXT}(?P<words>[^{{}}]*)\}}(?:\^\{{?-?\d\}}?)?)+")
 _HEDGE = re.compile(r"(?<![\^\w{])\d|\b(?:or|but|else|not)\b")
 _NAMED = re.compile(

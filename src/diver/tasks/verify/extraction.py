@@ -104,13 +104,14 @@ class Statement(NamedTuple):
     """Whether a finished box before it was given up for it."""
 
 
-class Box(NamedTuple):
-    """Where a box and its content begin and end."""
+class Span(NamedTuple):
+    """Where a box or `<answer>` tags and their content begin and end, and whether they close before the text ends."""
 
     start: int
     opened: int
     closed: int
     end: int
+    finished: bool = True
 
 
 def in_thought(text: str, opened: bool = False) -> bool:
@@ -197,8 +198,8 @@ def unboxed(text: str) -> str:
     return "".join(parts) + text[end:]
 
 
-def _readings(text: str, boxes: list[Box]) -> list[str]:
-    """What boxes that stand together hold: with the names before them, if all have one, and without."""
+def _readings(text: str, boxes: list[Span]) -> list[str]:
+    """What boxes that stand together hold: with the names before them, where all have one, and without."""
     first = _NAME_BEFORE.search(text[max(0, boxes[0].start - 40) : boxes[0].start])
     names = [first["name"] if first else ""]
     names += [_name_between(text, one.end, other.start) or "" for one, other in pairwise(boxes)]
@@ -225,7 +226,7 @@ def _name_between(text: str, start: int, end: int) -> str | None:
     return "" if position == end else named["name"] if named else None
 
 
-def box_lists(text: str) -> tuple[list[list[Box]], Box | None]:
+def box_lists(text: str) -> tuple[list[list[Span]], Span | None]:
     """The closed outermost boxes in order, and the last box that is not closed.
 
     A box that is only mentioned does not count. Boxes that stand together as one answer are one list. In a text without
@@ -235,12 +236,12 @@ def box_lists(text: str) -> tuple[list[list[Box]], Box | None]:
     if not closed and not begun and _UNESCAPED_BOX.search(text):
         closed, unclosed = _balanced(text, _UNESCAPED, 0)
         begun = unclosed[-1] if unclosed else None
-    outermost: list[Box] = []
+    outermost: list[Span] = []
     for box in closed:
         while outermost and outermost[-1].start > box.start:
             outermost.pop()
         outermost.append(box)
-    lists: list[list[Box]] = []
+    lists: list[list[Span]] = []
     for box in outermost:
         if _is_named(text, box):
             continue
@@ -266,35 +267,24 @@ def _in_boxes(text: str) -> Statement | None:
     return Statement(tuple(_readings(text, boxes[-1])), last.start, last.end, finished)
 
 
-class Tags(NamedTuple):
-    """Where `<answer>` tags and their content begin and end, and whether they close before the text ends."""
-
-    start: int
-    opened: int
-    closed: int
-    end: int
-    finished: bool
-
-
-def answer_tags(text: str) -> list[Tags]:
+def answer_tags(text: str) -> list[Span]:
     """All `<answer>` tags, in order; the end of the text closes the last ones, too."""
     found, opened = [], None
     for tag in TAG.finditer(text):
         if not (tag["closes"] or tag["ends"]):
             opened = tag
         elif opened:
-            found.append(Tags(opened.start(), opened.end(), tag.start(), tag.end(), True))
+            found.append(Span(opened.start(), opened.end(), tag.start(), tag.end()))
             opened = None
     if opened:
-        found.append(Tags(opened.start(), opened.end(), len(text), len(text), False))
+        found.append(Span(opened.start(), opened.end(), len(text), len(text), False))
     return found
 
 
-def last_tags(text: str) -> Tags | None:
+def last_tags(text: str) -> Span | None:
     """The last `<answer>` tags that hold something and are not only named."""
     for tags in reversed(answer_tags(text)):
-        _, opened, closed, end, finished = tags
-        if not _is_only_named(text, opened, closed, end) if finished else text[opened:].strip():
+        if not _is_only_named(text, tags) if tags.finished else text[tags.opened :].strip():
             return tags
     return None
 
@@ -327,42 +317,46 @@ def _as_text(content: str) -> str:
     return rf"\text{{{content}}}" if WORD.fullmatch(content) else content
 
 
-def _is_only_named(text: str, start: int, stop: int, end: int) -> bool:
-    """Whether a box or tags that end at `end` hold nothing, `text[start:stop]`, and more is said after them."""
-    return stop - start <= 40 and bool(_NAMED_ONLY.fullmatch(text, start, stop)) and bool(_LETTER.search(text, end))
+def _is_only_named(text: str, span: Span) -> bool:
+    """Whether a box or tags hold nothing, and more is said after them."""
+    return (
+        span.closed - span.opened <= 40
+        and bool(_NAMED_ONLY.fullmatch(text, span.opened, span.closed))
+        and bool(_LETTER.search(text, span.end))
+    )
 
 
-def _is_named(text: str, box: Box) -> bool:
+def _is_named(text: str, box: Span) -> bool:
     if text[box.end - 1] != "}":
         return bool(_PROSE_BARE.fullmatch(text, box.opened, min(box.closed, box.opened + 40)))
-    return _is_only_named(text, box.opened, box.closed, box.end)
+    return _is_only_named(text, box)
 
 
-def find_boxes(text: str) -> tuple[list[Box], Box | None]:
+def find_boxes(text: str) -> tuple[list[Span], Span | None]:
     """Every box that closes, in the order in which they close, and the last that does not."""
     starts = [start for start in (text.find(r"\boxed"), text.find(r"\fbox")) if start >= 0]
     if not starts:
         return [], None
     closed, unclosed = _balanced(text, _BRACE, min(starts))
     if command := _LAST_COMMAND.search(text, max(0, len(text) - 16)):
-        unclosed.append(Box(*command.span(), len(text), len(text)))
+        unclosed.append(Span(*command.span(), len(text), len(text)))
     return closed, unclosed[-1] if unclosed else None
 
 
-def _balanced(text: str, tokens: re.Pattern[str], start: int) -> tuple[list[Box], list[Box]]:
+def _balanced(text: str, tokens: re.Pattern[str], start: int) -> tuple[list[Span], list[Span]]:
     """The boxes from `start` on that close, in the order in which they close, and those that do not."""
-    closed: list[Box] = []
+    closed: list[Span] = []
     opened: list[tuple[int, int] | None] = []  # for each open brace: where its \\boxed began, where its content begins
     for token in tokens.finditer(text, start):
         if token["open"]:
             opened.append((token.start(), token.end()))
         elif token["bare"]:
-            closed.append(Box(token.start(), *token.span("bare"), token.end()))
+            closed.append(Span(token.start(), *token.span("bare"), token.end()))
         elif token[0] == "{":
             opened.append(None)
         elif token[0] == "}" and opened and (box := opened.pop()):
-            closed.append(Box(*box, token.start(), token.end()))
-    return closed, [Box(*box, len(text), len(text)) for box in opened if box]
+            closed.append(Span(*box, token.start(), token.end()))
+    return closed, [Span(*box, len(text), len(text)) for box in opened if box]
 
 
 def _closing(text: str) -> Statement | None:

@@ -9,7 +9,7 @@ never mistaken for it. A new grader is a subclass of `Grader` in a file of its o
 import logging
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from diver.core.extras import require
 from diver.core.settings import choose
@@ -32,8 +32,16 @@ logger = logging.getLogger(__name__)
 
 DEFAULT = Verification()
 Pending = PendingComparison | PendingCall
-Case = tuple[str, int, bool, bool]
-"""A response, the identity of its problem, whether it was cut, and whether its prompt ends inside a thought."""
+
+
+class Case(NamedTuple):
+    """A response, the identity of its problem, whether it was cut, and whether its prompt ends inside a thought."""
+
+    response: str
+    problem: int
+    cut: bool
+    opened: bool
+
 
 _OURS = (Mathematics, GSM8K, Choice, CountdownGrader, MazeGrader, ReasoningGymGrader, GraphColoring, MathVerify)
 GRADERS: dict[str, Grader] = {grader.name: grader() for grader in _OURS}
@@ -127,38 +135,35 @@ def verdicts(
         if len(values) != len(pairs):
             raise ValueError(f"{len(pairs)} pairs but {len(values)} values of {name}")
     by_all = get_grader(grader) if grader else None
-    graders: dict[int, Grader] = {}  # id of a problem -> its grader
-    read: dict[Case, Grade | Pending] = {}
-    cases = []
-    for (response, problem), cut, opened in zip(pairs, cuts, opens, strict=True):
-        if id(problem) not in graders:
-            graders[id(problem)] = by_all or get_grader(problem.verifier, f"problem {problem.id!r}: verifier")
-            graders[id(problem)].check(problem)
-        case = response, id(problem), bool(cut), bool(opened)
-        cases.append(case)
-        if case not in read:
-            read[case] = _read(graders[id(problem)], response, problem, cut, opened)
-    pending = list(dict.fromkeys(result for result in read.values() if not isinstance(result, Grade)))
-    decided = _decide(pending, settings, pool) if pending else {}
     problems = {id(problem): problem for _, problem in pairs}
+    graders = {}
+    for key, problem in problems.items():
+        graders[key] = by_all or get_grader(problem.verifier, f"problem {problem.id!r}: verifier")
+        graders[key].check(problem)
+    cases = [
+        Case(response, id(problem), bool(cut), bool(opened))
+        for (response, problem), cut, opened in zip(pairs, cuts, opens, strict=True)
+    ]
+    read = {case: _read(case, graders[case.problem], problems[case.problem]) for case in dict.fromkeys(cases)}
+    pending = dict.fromkeys(result for result in read.values() if not isinstance(result, Grade))
+    decided = _decide(pending, settings, pool)
     found = {}
     for case, result in read.items():
-        response, problem_id, cut, _ = case
-        verdict = Verdict(result) if isinstance(result, Grade) else decided[result]
-        if verdict.grade is Grade.NO_ANSWER and cut:
-            verdict = Verdict(Grade.TRUNCATED)
-        elif verdict.grade not in (Grade.CORRECT, Grade.WRONG):
-            verdict = Verdict(verdict.grade)  # without an answer there is no end
-        elif verdict.answer_end is None:
-            correct = verdict.grade is Grade.CORRECT
-            end = graders[problem_id].answer_end(response, problems[problem_id], correct)
-            verdict = Verdict(verdict.grade, end)
-        found[case] = verdict
+        grade, end = Verdict(result) if isinstance(result, Grade) else decided[result]
+        if grade is Grade.NO_ANSWER and case.cut:
+            grade = Grade.TRUNCATED
+        if grade not in (Grade.CORRECT, Grade.WRONG):
+            end = None  # a response without an answer has no end of one
+        elif end is None:
+            correct = grade is Grade.CORRECT
+            end = graders[case.problem].answer_end(case.response, problems[case.problem], correct)
+        found[case] = Verdict(grade, end)
     return [found[case] for case in cases]
 
 
-def _read(grader: Grader, response: str, problem: Problem, cut: bool, opened: bool) -> Grade | Pending:
+def _read(case: Case, grader: Grader, problem: Problem) -> Grade | Pending:
     """A response that was cut may have been about to write its answer: it is graded by one that it had finished."""
+    response, _, cut, opened = case
     try:
         if in_thought(response, opened) or (cut and not grader.holds_answer(response)):
             return Grade.NO_ANSWER

@@ -100,9 +100,6 @@ STRICTER: dict[str, Callable[[str, Entry], bool]] = {
 }
 """Tasks whose verifier gives 1 to wrong answers -> what is true of the right ones among those to which it gives 1."""
 
-WITHOUT = ("composite",)
-"""A mixture of other tasks, which is no task itself."""
-
 VERIFIERS = {"graph_color": "graph-coloring"}
 """Tasks of which it is known when two solutions are the same -> their verifier."""
 
@@ -127,7 +124,7 @@ def library() -> dict[str, Any]:
 
 
 def tasks() -> list[str]:
-    return sorted({*library()} - {*WITHOUT})
+    return sorted({*library()} - {"composite"})  # which is made of other tasks
 
 
 def dataset_of(task: str, sizes: Mapping[str, Any], seed: int, size: int = SIZE) -> Any:

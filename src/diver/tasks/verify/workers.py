@@ -25,6 +25,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from diver.core.types import DiverError, Grade
@@ -178,7 +179,8 @@ class Pool:
                     self._discard(worker)
                 elif waiting:
                     waiting.popleft()
-            more = bool(waiting) and len(self._workers) < self.limit
+            # No further worker starts while others are starting.
+            more = waiting and len(self._workers) < self.limit and all(w.ready for w in self._workers)
             for worker, heard in self._wait(self._grow_at if more else math.inf):
                 job, outcome = worker.job, self._outcome(worker, heard)
                 if job is not None:
@@ -199,8 +201,6 @@ class Pool:
         busy = [w for w in self._workers if w.job is not None or not w.ready]
         if not busy:
             return []
-        if not all(w.ready for w in busy):  # no further worker starts while others are starting
-            until = math.inf
         until = min(until, *(w.late_at for w in busy))
         with selectors.DefaultSelector() as selector:
             for worker in busy:
@@ -245,15 +245,17 @@ class Pool:
         self._workers.remove(worker)
 
 
-_shared: dict[tuple[int, int, int, Function], Pool] = {}
-_shared_lock = threading.Lock()
+_sharing = threading.Lock()
 
 
 def shared_pool(workers: int = 0, memory_mb: int = 900, warm: Function = "") -> Pool:
     """The pool of this process with these settings: made at the first call, closed when the interpreter ends."""
-    with _shared_lock:
-        key = (os.getpid(), workers, memory_mb, warm)
-        if key not in _shared:
-            _shared[key] = Pool(workers, memory_mb, warm)
-            atexit.register(_shared[key].abandon)
-        return _shared[key]
+    with _sharing:
+        return _pool_of(os.getpid(), workers, memory_mb, warm)
+
+
+@cache
+def _pool_of(process: int, *settings: Any) -> Pool:
+    pool = Pool(*settings)
+    atexit.register(pool.abandon)
+    return pool
