@@ -334,7 +334,7 @@ trainer's to 1e-6.
 
 `make conformance` makes this page by `scripts/conformance.py`. To compare with a newer release, install it in the
 environment and run `scripts/conformance.py` there: it prints the rows that changed. `make test-trl`, `make test-verl`
-and `make test-engines` fail where a row is not what the command gives. [Versions](versions.md) lists the pinned
+and `make test-engines` fail if a row differs from what the command gives. [Versions](versions.md) lists the pinned
 releases.
 
 The batch has {len(CORRECT)} groups of {SIZE} responses, of which {", ".join(map(str, CORRECT[:-1]))} and {CORRECT[-1]}

@@ -1,7 +1,8 @@
 """Sentences of pages, docstrings, comments and messages that are hard to read.
 
 `python scripts/prose.py [FILE ...]` lists sentences of more than 30 words, with more than one interval, or that begin
-with "Of". Without files it reads README.md, CONTRIBUTING.md, CHANGELOG.md, docs/ and src/diver.
+with "Of". Without files it reads README.md, CONTRIBUTING.md, CHANGELOG.md, docs/ and src/diver. Most pages of results
+are generated: change the page.py of their study.
 
 `python scripts/prose.py --draw SEED` draws twenty sentences: five each of pages, docstrings, comments and messages.
 Read each as someone who does not know the project. Rewrite what has to be decoded, and read the rest of its file.
@@ -45,7 +46,7 @@ MESSAGE = {"print", "warn", "write", "note"}  # calls whose strings are messages
 def main() -> None:
     if sys.argv[1:2] == ["--draw"]:
         return print(*draw(int(sys.argv[2])), sep="\n")
-    files = [Path(name) for name in sys.argv[1:]] or [*pages(), *(ROOT / "src" / "diver").rglob("*.py")]
+    files = [Path(name) for name in sys.argv[1:]] or [*pages(), *records(), *(ROOT / "src" / "diver").rglob("*.py")]
     found = [f"{file}: {fault}: {sentence}" for file in files for fault, sentence in faults(file)]
     print("\n".join(found))
     print(f"{len(found)} sentences")
@@ -53,9 +54,14 @@ def main() -> None:
 
 
 def pages() -> list[Path]:
-    """Pages that people write; docs/history.md and the pages of results are records."""
+    """Pages for users; the history and the pages of results are `records`."""
     docs = [p for p in sorted((ROOT / "docs").rglob("*.md")) if p.parent.name != "results" and p.name != "history.md"]
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *docs]
+
+
+def records() -> list[Path]:
+    """The history, and the pages of results."""
+    return [ROOT / "docs" / "history.md", *sorted((ROOT / "docs" / "results").glob("*.md"))]
 
 
 def faults(file: Path) -> Iterator[tuple[str, str]]:
@@ -95,10 +101,10 @@ def draw(seed: int, of_each: int = 5) -> Iterator[str]:
 
 
 def comments(source: str) -> Iterator[str]:
-    """Comments; lines of comments in a row are one."""
+    """Comments, without headings such as `# ---- over seeds`; lines of comments in a row are one."""
     lines: list[str] = []
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
+        if token.type == tokenize.COMMENT and not token.string.startswith("# ----"):
             lines.append(token.string.removeprefix("#").strip())
         elif token.type != tokenize.NL and lines:
             yield " ".join(lines)

@@ -259,9 +259,7 @@ def test_a_penalty_that_would_have_no_effect_is_refused(name):
     assert method_named(name).outcomes_only
     with pytest.raises(DiverError, match=f"method.overlong: {name} has advantages of outcomes alone"):
         method_named(name, overlong={"buffer": 0.2})
-    with pytest.raises(
-        DiverError, match="divisor = 'mean' needs rewards of at least 0, which the penalty of `overlong` is"
-    ):
+    with pytest.raises(DiverError, match="divisor = 'mean' needs rewards of at least 0; the penalty of `overlong` is"):
         method_named("max-rl", overlong={"buffer": 0.2})
 
 
@@ -287,7 +285,7 @@ def test_a_diversity_reward_on_top_of_another_normalisation():
     assert r[2] > r[0] > 1
     np.testing.assert_allclose(shaped["none"], r - r.mean())
     np.testing.assert_allclose(shaped["mean"], (r - r.mean()) / r.mean())
-    with pytest.raises(DiverError, match="divisor = 'mean' needs rewards of at least 0, which a length penalty is not"):
+    with pytest.raises(DiverError, match="divisor = 'mean' needs rewards of at least 0; a length penalty is negative"):
         method_named("diver-td", divisor="mean", shaping={"condition": "all-length-penalty"})
     with pytest.raises(DiverError, match="std_floor is a floor of a standard deviation, but divisor is 'none'"):
         method_named("diver-annealed", divisor="none")

@@ -55,7 +55,7 @@ def test_row_weights_by_hand():
     assert row_weights(lengths, "token-sum").tolist() == [1 / 3] * 3
     assert row_weights(torch.tensor([0, 2]), "sequence-mean").tolist() == [1 / 2, 1 / 4]
     assert row_weights(torch.tensor([0, 0]), "token-mean").tolist() == [1.0, 1.0]  # no tokens: nothing to weigh
-    with pytest.raises(ValueError, match="there are token-mean, sequence-mean, token-sum"):
+    with pytest.raises(ValueError, match="choose token-mean, sequence-mean or token-sum"):
         row_weights(lengths, "mean")
 
 

@@ -148,7 +148,7 @@ def test_overrides_are_merged_key_by_key():
         (
             "outcome-batch",
             {"divisor": "mean", "overlong": {"buffer": 0.5}},
-            "method: divisor = 'mean' needs rewards of at least 0, which the penalty of `overlong` is not",
+            "method: divisor = 'mean' needs rewards of at least 0; the penalty of `overlong` is negative",
         ),
         ("evol-rl", {"divisor": "mean"}, "method: divisor = 'mean' needs rewards of at least 0"),
         ("pass-at-k", {"form": "exact"}, "method.form: should be 'analytic' or 'bootstrap'"),

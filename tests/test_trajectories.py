@@ -114,5 +114,5 @@ def test_what_is_no_trajectory_is_named():
         diver.advantages(**one, tokens=[[1, 2]] * 2, masks=[[1, 0]] * 2, logprobs=[[-1.0]] * 2)
     with pytest.raises(ValueError, match="row 0: a mask has one value for each"):
         diver.advantages(**one, masks=[[1, 0]] * 2)
-    with pytest.raises(ValueError, match="row 0: the mask has 1 stretches of the policy, and the messages have 2"):
+    with pytest.raises(ValueError, match="row 0: the mask has 1 runs of policy tokens, but the messages have 2"):
         diver.advantages(**one, tokens=[[1, 2]] * 2, masks=[[1, 0]] * 2)

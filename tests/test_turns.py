@@ -134,7 +134,7 @@ def test_a_mask_that_is_not_of_these_messages_is_refused():
     turns = turns_of(CHAT)
     for ids, mask, said in [
         ([1, 2], [1], "a mask of 1 for 2 tokens"),
-        ([1, 2, 3], [1, 1, 1], "1 stretches of the policy, and the messages have 2 turns"),
+        ([1, 2, 3], [1, 1, 1], "1 runs of policy tokens, but the messages have 2 policy turns"),
         ([9, 1, 2, 3], [0, 1, 0, 1], "differ in the order"),
     ]:
         with pytest.raises(ValueError, match=said):

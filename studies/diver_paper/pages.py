@@ -137,7 +137,7 @@ def page(study: Study, command: str, body: str) -> str:
 def comparison(study: Study) -> str:
     """Figure, claims, means, differences and signal."""
     e = study.experiment
-    parts = [f"![{e.title}]({e.name}-tiny.png)\n", f"{legend_note(study).capitalize()}.\n"]
+    parts = [f"![{e.title}]({e.name}-tiny.png)\n", f"{legend_note(study)}\n"]
     if e.claims:
         parts += [CLAIM_HEAD, claims_section(study)]
     if e.elsewhere:

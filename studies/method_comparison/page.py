@@ -215,13 +215,13 @@ def front_table(results: Results) -> str:
             ]
         )
     best = [above_front(results, BASELINE, weight) for weight in WEIGHTS]
-    free = "; ".join(f"{w:g}: {f[1]}" for w, f in zip(WEIGHTS, best, strict=True) if f)
+    free = "\n".join(f"- w = {w:g}: {f[1]}" for w, f in zip(WEIGHTS, best, strict=True) if f)
     note = (
         "w Pass@1 + (1 - w) Pass@64 of each method at its best temperature (in brackets), minus that of the best free "
         "baseline, in points. Both are selected on one half of the problems and compared on the other, and the "
         "reverse. A method is above the free baselines if the interval is above 0. Only seeds count that the "
         "method and all free baselines have. The best of many baselines is selected on the seeds on which it is "
-        f"compared, which is to the disadvantage of the methods. The best free baseline for each w: {free}.\n"
+        f"compared, which is to the disadvantage of the methods. The best free baseline for each w:\n\n{free}\n"
     )
     return note + "\n" + markdown(["", *(f"w = {w:g}" for w in WEIGHTS)], rows)
 

@@ -24,7 +24,7 @@ def summary(plan: Plan, parts: Sequence[Results]) -> str:
     note = (
         "Pass@k at temperature 0.6, the paper's, minus clip-higher's. **Bold**: all seeds are finished and the "
         "interval excludes 0. One in twenty comparisons does so by chance. A result on the problems and seeds on which "
-        "a method was selected is therefore a hypothesis, which the confirming stages test on other problems."
+        "a method was selected is therefore a hypothesis. The confirming stages test it on other problems."
     )
     if any(tails(part) for part in parts):
         note += (

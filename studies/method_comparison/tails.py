@@ -47,8 +47,8 @@ def tail_section(results: Results) -> list[str]:
         return []
     note = (
         "†: by the end of the training the responses of these variants go on after their answers, in every seed. A "
-        "response that was cut at the length limit after an answer that it had finished is graded by that answer, and "
-        "a diversity reward measures the text after it, too. The numbers of such a variant are those of the method "
+        "response that is cut at the length limit after a finished answer is graded by that answer, and a diversity "
+        "reward also measures the text after it. The numbers of such a variant are those of the method "
         "together with this loophole, not of the method alone. From the third quarter of the steps (mean) to the last "
         "recorded ones; the lowest and the highest of the seeds. "
         "[README.md](README.md#text-after-the-answer) says how it comes about.\n"

@@ -72,8 +72,8 @@ def rates_table(results: Results) -> str:
     )
     if (visits := choice_visits(results.plan, results.part.testbed)) > 1:
         note += (
-            f" Such a run trains on each of its problems about {visits:.0f} times: what rises in its last quarter is "
-            "the outcome on problems that it has seen, not on new ones."
+            f" Such a run trains on each of its problems about {visits:.0f} times. In its last quarter it "
+            "has therefore seen each problem before, so a rise of the outcome is not one on new problems."
         )
     table = markdown(["", *(f"{rate:g}" for rate in sorted(results.plan.rates))], rows)
     resumed = sum(r["cpu_seconds"]["train"] is None for runs in results.runs.values() for r in runs.values())

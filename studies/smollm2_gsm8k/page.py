@@ -177,9 +177,9 @@ def _case(study: Study) -> Sequence[str]:
     i = max(shown_problems, key=lambda i: (abs(len(diver[i]) - len(clip[i])), sum(diver[i]) + sum(clip[i])))
     parts = [
         "## Case study\n",
-        f"Problem {finals[METHODS[0]]['ids'][i]}, of {len(shown_problems)} the one on which the methods differ most in "
-        "how many different correct solutions they found, seed 0: selected to show a difference, not a typical case. "
-        "Count out of 8, correct (+) or wrong (-), and the response.\n",
+        f"Problem {finals[METHODS[0]]['ids'][i]}, seed 0. On this problem, among {len(shown_problems)}, the methods "
+        "differ most in how many different correct solutions they found. It is selected to show a difference and is "
+        "not a typical case. Count out of 8, correct (+) or wrong (-), and the response.\n",
     ]
     for variant, final in finals.items():
         lines = [

@@ -104,9 +104,9 @@ def _lengths(found: Mapping[str, Runs]) -> list[str]:
         )
     )
     note = (
-        "Tokens of a response in training: the mean over the last quarter of the steps and over the last ten (lowest "
-        f"to highest seed), and by how much it is longer than clip-higher's.{holds} The other columns are means over "
-        "the last quarter.\n"
+        "Tokens of a response in training: means over the last quarter of the steps and over the last ten steps, from "
+        f"the lowest to the highest seed. *Longer* is relative to clip-higher.{holds} The other columns are means "
+        "over the last quarter.\n"
     )
     return [note, markdown(header, table)]
 

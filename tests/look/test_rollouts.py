@@ -285,7 +285,7 @@ def test_columns_of_our_own_layouts_cannot_be_named(tmp_path, column):
     file = write_rows(tmp_path / "rollouts" / "step_0001.jsonl", [row])
     for command in ("measure", "browse"):
         message = fails(command, tmp_path, f"--{column}", "nosuch", cwd=tmp_path)
-        assert f"step_0001.jsonl: the columns of diver train are always called the same; omit --{column}" in message
+        assert f"step_0001.jsonl: the columns of diver train have fixed names; omit --{column}" in message
     named = Columns(problem="problem", response="response", outcome="reward.outcome")
     assert read_groups(file, named)[0].outcomes.tolist() == [1]
 

@@ -109,7 +109,7 @@ def test_what_the_other_problems_share_with_those_of_stage_a():
     )
     assert len(held & new_held) == 145 and not (held | new_held) & (trained | new_trained)
     assert len(new_trained & {p.id for p in choice_problems.countdown()}) == 968
-    assert " 145 are also " in PLAN.testbeds["countdown-new"].note
+    assert "145 of the 1,024 held-out problems are also " in PLAN.testbeds["countdown-new"].note
 
 
 # ---- the numbers -----------------------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ def test_a_row_of_the_front_is_marked_where_a_free_baseline_has_fewer_seeds():
     text = front_table(found._replace(runs=runs))
     assert (
         "| max-rl *(1 of 2 seeds)* |" in text
-        and "best free baseline for each w: 1: clip-higher, half the rate at 1" in text
+        and "best free baseline for each w:\n\n- w = 1: clip-higher, half the rate at 1\n" in text
     )
     both = {**runs, "clip-higher, half the rate": dict.fromkeys((0, 1), record({"1": [40] * 4}))}
     assert "| max-rl |" in " ".join(front_table(found._replace(runs=both)).split())
@@ -296,7 +296,7 @@ def test_a_learning_rate_at_an_end_of_those_tried_is_told_and_so_are_problems_th
     text = rates_table(found)
     assert "The highest rate was taken for clip-higher; none beyond it was tried." in text and "about 12 times" in text
     middle = found._replace(part=Part("countdown", (0, 1)), rates={"clip-higher": 5e-5})
-    assert "none beyond" not in rates_table(middle) and " times: " not in rates_table(middle)
+    assert "none beyond" not in rates_table(middle) and " times. " not in rates_table(middle)
 
 
 def test_seeds_of_a_stage_are_no_part_of_their_own():

@@ -36,7 +36,7 @@ class CompareArguments(Export):
     """Run folders, folders of run folders, or evaluations. NAME=PATH gives a name in the tables: base=runs/a
     ours=runs/b."""
     baseline: str | None = None
-    """The variant that the others are compared with. Default: the first, or the policy before training where only one
+    """The variant that the others are compared with. Default: the first, or the policy before training if only one
     is named."""
     evaluations: Path | None = None
     """Folder of evaluations by `diver eval RUN` to use instead of those of the runs. They may be at another

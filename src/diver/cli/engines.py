@@ -48,7 +48,7 @@ def by_trl(recipe: Recipe, args: Sequence[str], *, dry_run: bool) -> None:
         raise DiverError(f"{missing('trl')}; or --dry-run for its configuration")
     if recipe.trl.processes > 1 and not worker:
         words = command(args, recipe.trl.processes)
-        os.execv(words[0], words)  # replaces this process, so that the trainer's processes receive its signals
+        os.execv(words[0], words)  # replaces this process, so that signals reach the trainer
     from diver.integrations.trl.run import run
 
     run(recipe)
@@ -77,7 +77,7 @@ def memory_of(recipe: Recipe) -> str:
 
 
 def parameters_of(recipe: Recipe) -> int | None:
-    """The number of parameters of the recipe's model; None where its configuration cannot be read here."""
+    """The number of parameters of the recipe's model; None if its configuration cannot be read here."""
     try:
         from diver.integrations.trl.memory import read_shape
 
@@ -92,7 +92,7 @@ def by_verl(recipe: Recipe, options: Sequence[str], *, dry_run: bool, problems_o
     from diver.recipe.run import open_run
 
     words = command(recipe, options)
-    folder = open_run(recipe)  # refuses another run's, whose checkpoints verl would go on from
+    folder = open_run(recipe)  # refuses another run's folder: verl would resume from it
     if dry_run:
         folder.close()
         if importlib.util.find_spec("verl") is not None:

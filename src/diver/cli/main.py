@@ -28,7 +28,7 @@ NO_MEMORY = ("failed to map segment", "annot allocate memory")  # messages of th
 def main() -> None:
     """Exit code 0; 2 for an error that the user can correct; 130 when interrupted by the keyboard."""
     for name in ("stdout", "stderr"):
-        if type(stream := getattr(sys, name)) is io.TextIOWrapper:  # a notebook and a test have others
+        if type(stream := getattr(sys, name)) is io.TextIOWrapper:  # notebooks and tests replace these streams
             setattr(sys, name, lasting(stream))
     os.environ["MPLBACKEND"] = "agg"  # a notebook's own may not be installed here, and figures are only saved
     sys.path.append(os.getcwd())  # a metric named by its dotted name may live where the command is given

@@ -43,7 +43,7 @@ class TrainArguments(RecipeArguments):
     seeds: str | None = None
     """One run for each seed: 0..4 or 0,3,7. The folders are FOLDER/seed_N. Built-in engine only."""
     jobs: int = 1
-    """Number of runs of --seeds at a time, a thread each."""
+    """Runs of --seeds in parallel, one thread each."""
     problems_only: bool = False
     """Write the problems in verl's layout, and stop (verl only)."""
 
@@ -76,7 +76,7 @@ def command(args: Sequence[str]) -> None:
     recipe, options = arguments.recipe, args[end + 1 :]
     engine = recipe.run.engine
     check_flags(arguments, args[:end], options)
-    if not (arguments.dry_run or arguments.problems_only or "LOCAL_RANK" in os.environ):  # one process says it for all
+    if not (arguments.dry_run or arguments.problems_only or "LOCAL_RANK" in os.environ):  # only one process prints it
         print(heading(recipe, arguments.seeds), flush=True)
     if engine == "trl":
         by_trl(recipe, args, dry_run=arguments.dry_run)
@@ -86,7 +86,7 @@ def command(args: Sequence[str]) -> None:
         train_seeds(arguments)
     elif arguments.dry_run:
         errors = Errors()
-        if not arguments.restart:  # which would set aside what another recipe has left in the folder
+        if not arguments.restart:  # --restart would move another recipe's run away
             with errors.collected():
                 open_run(recipe).close()
         with errors.collected():
@@ -134,7 +134,7 @@ def notes_of(recipe: Recipe) -> list[str]:
     try:
         train, _, tokenizer, notes = prepare_and_rehearse(recipe)
         ids, prompt = train.ids[train.problems[0].id], train.texts[0]
-        if list(tokenizer(prompt, add_special_tokens=False)["input_ids"]) != list(ids):  # it adds some, such as <s>
+        if list(tokenizer(prompt, add_special_tokens=False)["input_ids"]) != list(ids):  # it adds tokens, such as <s>
             prompt = tokenizer.decode(ids, clean_up_tokenization_spaces=False)
         return [*notes, f"first prompt, {len(ids)} tokens, as the model reads it:\n{clean(prompt)}\n"]
     except HubUnreachable as error:
@@ -172,7 +172,7 @@ def train(recipe: Recipe, restart: bool = False) -> None:
         print(f"{recipe.folder}: now {aside}")
     with contextlib.closing(open_run(recipe)) as folder:
         if is_finished(recipe, folder):  # a kill may have come between the last save and the end of an older checkpoint
-            before = table(folder.config, "recipe", "train").get("save_total_limit", 1)  # may change when a run goes on
+            before = table(folder.config, "recipe", "train").get("save_total_limit", 1)  # may change on resume
             folder.drop_checkpoints(max(recipe.train.save_total_limit, before))
         else:
             folder.check_saved(folder.saved_step(), recipe.train.save_steps)
@@ -210,7 +210,7 @@ def train_seeds(arguments: TrainArguments) -> None:
         if arguments.restart and not arguments.dry_run and (aside := set_aside(recipe.folder)):
             print(f"{recipe.folder}: now {aside}")
         if not (arguments.restart and arguments.dry_run):
-            with contextlib.closing(open_run(recipe)) as run:  # refuses another recipe's here, and not an hour later
+            with contextlib.closing(open_run(recipe)) as run:  # refuses another recipe's folder before training
                 if not is_finished(recipe, run) and (words := run.done_again(run.saved_step())):
                     print(words, file=sys.stderr)  # the run itself says it in its log
     print(*notes_of(recipes[0]), sep="\n", file=sys.stderr)

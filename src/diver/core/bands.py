@@ -19,7 +19,7 @@ class Range(NamedTuple):
     first: int
     last: int
     sign: int
-    """1 where the difference is above 0, -1 where it is below, 0 where the band holds 0."""
+    """1 where the difference is above 0, -1 where it is below, 0 if the band holds 0."""
 
 
 class Band(NamedTuple):
@@ -60,7 +60,7 @@ class Band(NamedTuple):
     def crossing(self) -> tuple[int, int] | None:
         """The confidence set of the first k at which the sign differs from that before: (first, last).
 
-        None where the band does not show both signs.
+        None if the band does not show both signs.
         """
         signed = [r for r in self.ranges if r.sign]
         for before, after in itertools.pairwise(signed):
@@ -99,13 +99,13 @@ def simultaneous(
 def _pointwise_level(y: np.ndarray, level: float) -> float:
     """The level of each interval such that all of y [k, seeds, problems] hold together at `level`.
 
-    The mean varies with the problems and, where there are several, with the seeds: each is a row with a weight of its
+    The mean varies with the problems and, if there are several, with the seeds: each is a row with a weight of its
     own.
     """
     from scipy.special import ndtr
 
     centred = y - y.mean((1, 2), keepdims=True)
-    rows = [centred.mean(1) / y.shape[2]]  # a row per problem, and one per seed where there are several
+    rows = [centred.mean(1) / y.shape[2]]  # one row per problem, and one per seed if there are several
     if y.shape[1] > 1:
         rows.append(centred.mean(2) / y.shape[1])
     deviations = np.concatenate(rows, axis=1)

@@ -58,7 +58,7 @@ def provenance() -> dict[str, Any]:
 
 
 def version(package: str) -> str | None:
-    """The installed version; None where it is not installed."""
+    """The installed version; None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -66,9 +66,9 @@ def version(package: str) -> str | None:
 
 
 def commit() -> str | None:
-    """The commit of this source tree, with a + where the package has changes; None where it is no git checkout."""
+    """The commit of this source tree, with a + where the package has changes; None if it is no git checkout."""
     commands = (
-        "ls-files --error-unmatch __init__.py",  # an environment may lie in a repository of something else
+        "ls-files --error-unmatch __init__.py",  # the enclosing repository may be another project's
         "rev-parse HEAD",
         "status --porcelain -uno .",
     )

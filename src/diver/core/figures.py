@@ -97,7 +97,7 @@ def write_lines(panels: Sequence[Mapping[str, Any]], names: Sequence[str], *path
             scale, unit = (100, ", per cent") if panel["percent"] else (1, "")
             for line in panel["lines"]:
                 colour, style = COLOURS[line["run"] % len(COLOURS)], "--" if line.get("dashed") else "-"
-                # An unknown value is None in the panel, and NaN as a float.
+                # None marks an unknown value in a panel; here it becomes NaN.
                 ends = {name: scale * np.array(line[name], float) for name in ("values", "low", "high") if name in line}
                 axes.plot(line["steps"], ends["values"], style, color=colour, linewidth=1.1)
                 if "low" in ends:

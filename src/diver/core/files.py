@@ -42,14 +42,14 @@ def write_parts(path: Path, parts: Iterable[bytes]) -> None:
             os.fsync(file.fileno())
         os.replace(aside, path)
     except OSError as e:
-        e.filename = str(path)  # a full disk does not say whose file it is
+        e.filename = str(path)  # the error of a full disk does not name the file
         raise
     finally:
         aside.unlink(missing_ok=True)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it. DiverError where one of them is a file, or in a place such as /proc."""
+    """Make a folder and those above it. DiverError if one of them is a file, or in a place such as /proc."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError, FileNotFoundError):
@@ -182,7 +182,7 @@ def _row(placed: tuple[str, bytes]) -> tuple[str, dict[str, Any]]:
         row = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InvalidRow(where, "not UTF-8", f" ({error.reason} at byte {error.start})") from error
-    except (ValueError, RecursionError) as error:  # a ValueError alone for a number of more than 4,300 digits
+    except (ValueError, RecursionError) as error:  # ValueError: e.g. a number of over 4,300 digits
         raise InvalidRow(where, "not JSON", f" ({error})") from error
     if not isinstance(row, dict):
         raise InvalidRow(where, f"a {type(row).__name__}, not an object")
@@ -234,7 +234,7 @@ class JsonlLog(contextlib.AbstractContextManager["JsonlLog", None]):
             fd, self._fd = self._fd, None
             try:
                 os.fsync(fd)
-            except OSError as e:  # where a network file system tells that a disk or a quota is full
+            except OSError as e:  # a network file system reports a full disk here
                 e.filename = str(self.path)
                 raise
             finally:
@@ -284,7 +284,7 @@ class WorkFolder:
         """Make the folder, lock it against other processes, and write config.json if it is missing."""
         make_folder(self.path)
         self._lock = self._lock or lock(self.path)
-        for part in self.path.rglob(".*.part"):  # which a kill left of a file; a page is written by whoever makes one
+        for part in self.path.rglob(".*.part"):  # a partial file that a kill left behind
             if part.is_file() and not part.name.startswith(".report.html."):
                 part.unlink()
         if self._file.exists():
@@ -323,7 +323,7 @@ class WorkFolder:
 
     @property
     def anew(self) -> str:
-        """The other way out of a folder that cannot be continued, behind "choose another folder"."""
+        """An alternative for a folder that cannot be continued; it follows "choose another folder"."""
         return (
             ", or begin anew with --restart" if self.config["identity"].get("engine") == "built-in" else " or delete it"
         )

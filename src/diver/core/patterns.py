@@ -15,7 +15,7 @@ class Later:
         return re.compile(pattern, flags)
 
     def __getattr__(self, name: str) -> Any:
-        # `re` keeps few patterns, so each method is kept here: Python asks for it once.
+        # `re` caches few patterns, so bound methods are cached here.
         compiled = self.compiled()
         for method in ("search", "match", "fullmatch", "finditer", "findall", "sub", "split"):
             setattr(self, method, getattr(compiled, method))

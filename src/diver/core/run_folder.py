@@ -13,9 +13,9 @@ The row of a rollout in rollouts/step_NNNN.jsonl:
     grade                      what the verifier found
     reward                     its named parts and their `total`
     diversity, advantage       each metric by name; A
-    entropy                    of the policy that sampled, nats, mean over the tokens; null where it is unknown
+    entropy                    of the policy that sampled, nats, mean over the tokens; null if it is unknown
     length, truncated          in policy tokens; whether it was cut off at sample.max_tokens
-    answer_end                 characters up to the end of the graded answer; null where that is unknown
+    answer_end                 characters up to the end of the graded answer; null if that is unknown
     turns                      of a trajectory: role, text, actions, state and reward of each
 
 Every file but metrics.jsonl is whole or absent. What a killed run left after its last checkpoint, half a row included,
@@ -152,8 +152,7 @@ REPLACED = "metrics.replaced.jsonl"
 
 
 def set_aside(folder: Path) -> Path | None:
-    """Rename a folder, if it exists, to the first free FOLDER.N; returns its new path. DiverError while it is in
-    use."""
+    """Rename a folder, if it exists, to the first free FOLDER.N; returns its new path. DiverError if it is in use."""
     if not folder.is_dir():
         return None
     with lock(folder):
@@ -177,7 +176,7 @@ def runs_in(folder: Path) -> list[Path]:
 
 
 def find_runs(path: Path) -> list[Path]:
-    """The run folder `path`, or the run folders in it. DiverError where there is none."""
+    """The run folder `path`, or the run folders in it. DiverError if there is none."""
     found = [path] if (path / "config.json").is_file() else runs_in(path)
     if not found:
         raise DiverError(f"{path}: is neither a run folder nor a folder of run folders")
@@ -185,7 +184,7 @@ def find_runs(path: Path) -> list[Path]:
 
 
 def given_name(text: str) -> tuple[str, Path]:
-    """The parts of NAME=PATH; the name is empty where `text` is a path alone, which may have a = in it."""
+    """The parts of NAME=PATH; the name is empty if `text` is a path alone, which may have a = in it."""
     name, equals, path = text.partition("=")
     if not equals or Path(text).exists():
         return "", Path(text)
@@ -195,8 +194,7 @@ def given_name(text: str) -> tuple[str, Path]:
 
 
 def run_name(folder: Path) -> str:
-    """The last part of its path, or PARENT/seed_N of one of several seeds,
-    whose last part says nothing of the recipe."""
+    """The last part of its path, or PARENT/seed_N for a run of several seeds."""
     path = folder.resolve() if folder.name in ("", "..") else folder
     return f"{path.absolute().parent.name}/{path.name}" if re.fullmatch(r"seed_\d+", path.name) else path.name
 
@@ -216,7 +214,7 @@ class RunFolder(WorkFolder):
         return sorted({int(row["step"]) for row in self.rows("metrics.jsonl")})
 
     def check_rows(self, first: int, last: int) -> None:
-        """Raises DiverError where metrics.jsonl lacks one of these steps,
+        """Raises DiverError if metrics.jsonl lacks one of these steps,
         which a checkpoint of step `last` has behind it."""
         if lost := sorted({*range(first, last + 1)} - {*self.steps()} if last else ()):
             raise DiverError(
@@ -242,7 +240,7 @@ class RunFolder(WorkFolder):
             )
 
     def keep_until(self, step: int) -> None:
-        """Drop what was written after `step`, the last checkpoint: these steps are done again with the same results.
+        """Drop what was written after `step`, the last checkpoint. These steps are repeated with the same results.
 
         Their rows of metrics.jsonl are appended to metrics.replaced.jsonl, and one line on standard error says so.
         """
@@ -261,7 +259,7 @@ class RunFolder(WorkFolder):
                     path.unlink()
 
     def done_again(self, step: int) -> str:
-        """One line on the steps after `step`, the last checkpoint, that have a row; empty where there is none."""
+        """One line on the steps after `step`, the last checkpoint, that have a row; empty if there is none."""
         if not (again := [done for done in self.steps() if done > step]):
             return ""
         since = f"after step {step}, the last checkpoint" if step else "at step 1, since there is no checkpoint"
@@ -334,20 +332,18 @@ class RunFolder(WorkFolder):
         link.symlink_to(os.path.relpath(target, link.parent.resolve()))
 
     def drop_checkpoints(self, keep: int) -> None:
-        """All but the newest `keep`, and what a kill left of others; renamed first,
-        so that a kill leaves no half of one."""
+        """Delete all but the newest `keep`, and partial checkpoints. A checkpoint is renamed first, so a kill leaves no
+        partial one."""
         for path in self.checkpoints()[:-keep]:
             aside = path.with_name(f".{path.name}.part")
             shutil.rmtree(aside, ignore_errors=True)
             os.replace(path, aside)
         for aside in (self.path / "checkpoints").glob(".step_*.part"):
-            shutil.rmtree(
-                aside, ignore_errors=True
-            )  # NFS keeps files that another process has open; the next call tries again
+            shutil.rmtree(aside, ignore_errors=True)  # NFS keeps open files of other processes; the next call retries
 
 
 def make_readable(folder: Path) -> None:
-    """Files readable by whom the folder is: safetensors writes weights that only their owner may read."""
+    """Give files the read permissions of their folder: safetensors makes weights readable by their owner only."""
     for file in folder.rglob("*"):
         with contextlib.suppress(PermissionError, FileNotFoundError):  # another user's file, or a deleted one
             if file.is_file():
@@ -366,13 +362,13 @@ def _sync(path: Path) -> None:
 
 def by_step(folder: Path, suffix: str = "") -> dict[int, Path]:
     """The files or folders `step_NNNN<suffix>` of a folder, in the order of their steps;
-    none where there is no folder."""
+    none if there is no folder."""
     steps = {path: path.name[len("step_") :].removesuffix(suffix) for path in folder.glob(f"step_*{suffix}")}
     return dict(sorted((int(step), path) for path, step in steps.items() if step.isdigit()))
 
 
 def metrics_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows of metrics.jsonl as float64, one row per step, one column per metric; NaN where a value is not a number."""
+    """Rows of metrics.jsonl as float64, one row per step, one column per metric; NaN if a value is not a number."""
     import pandas as pd
 
     by_step = {int(row["step"]): {name: number(v) for name, v in row.items() if name != "step"} for row in rows}

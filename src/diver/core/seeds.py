@@ -1,4 +1,4 @@
-"""What a key decides: random streams, which generated problems are held out, and short names by content.
+"""Random streams, held-out problems and digests, each determined by a key.
 
 Responses that are sampled side by side have a stream each, by Philox4x32-10 (Salmon et al. 2011, "Parallel random
 numbers: as easy as 1, 2, 3"), a keyed permutation of counters. The key is the seed of the response and the counter is
@@ -61,7 +61,7 @@ def uniform(seeds: np.ndarray, token: int | np.ndarray) -> np.ndarray:
 
 
 EVERY = 8  # one generated problem in this many is held out
-PATIENCE = 20_000  # give up after so many candidates in a row without a new problem
+PATIENCE = 20_000  # consecutive candidates without a new problem before giving up
 
 
 def is_held_out(key: str) -> bool:
@@ -92,9 +92,9 @@ def distinct(candidates: Iterator[tuple[str, T]], count: int, *, held_out: bool,
     return [*found.values()]
 
 
-BLOCK, BLOCKS = 1 << 16, 64  # bytes hashed, evenly over a file: some of every layer, and fast for any size
+BLOCK, BLOCKS = 1 << 16, 64  # bytes hashed per file, evenly spaced over all layers
 MODEL_FILES = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt")  # .jinja: a chat template; .txt: merges
-ROW_FILES = (".jsonl", ".parquet", ".csv")  # that are read of a folder
+ROW_FILES = (".jsonl", ".parquet", ".csv")  # file types read from a folder
 
 
 def fingerprint(folder: Path) -> str:

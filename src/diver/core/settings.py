@@ -1,4 +1,4 @@
-"""From a nested table, as TOML gives it, to a `@settings` dataclass, or to one line that names the dotted key."""
+"""Read a nested table, as from TOML, into a `@settings` dataclass. An error is one line that names the dotted key."""
 
 import contextlib
 import dataclasses
@@ -71,7 +71,7 @@ NonNegativeInt = Annotated[int, Bound("at least 0", lambda x: x >= 0)]
 
 
 def read(cls: type[T], table: Any, where: str) -> T:
-    """`cls` made of `table`, types strict (an integer does for a float, "0.1" does not).
+    """Build `cls` from `table` with strict types (an integer is accepted as a float, "0.1" is not).
 
     Args:
         cls: a settings class, or any annotation.
@@ -102,12 +102,12 @@ def read(cls: type[T], table: Any, where: str) -> T:
             if found["type"] == "unexpected_keyword_argument":
                 *table_loc, unknown = loc
                 reason = f"unknown key{_hint(str(unknown), _keys(cls, table_loc))}"
-            messages.setdefault(key, f"{key or 'settings'}: {reason}")  # a union has an error for each of its types
+            messages.setdefault(key, f"{key or 'settings'}: {reason}")  # pydantic reports one error per type of a union
         raise DiverError(*messages.values()) from None
 
 
 def _given(loc: Iterable[int | str], table: Any) -> list[int | str]:
-    """The part of a pydantic location that `table` has: behind it stands the name of a type, or [key]."""
+    """The part of a pydantic location that is in `table`, without the trailing name of a type or [key]."""
     known = []
     for step in loc:
         try:
@@ -119,21 +119,21 @@ def _given(loc: Iterable[int | str], table: Any) -> list[int | str]:
 
 
 class Errors:
-    """The DiverErrors of checks that do not depend on each other, to be reported at once."""
+    """Collects the DiverErrors of independent checks, to report them together."""
 
     def __init__(self) -> None:
         self._found: list[DiverError] = []
 
     @contextlib.contextmanager
     def collected(self) -> Iterator[None]:
-        """Keep a DiverError of the block; what follows the block is done all the same."""
+        """Store a DiverError of the block; the code after the block still runs."""
         try:
             yield
         except DiverError as error:
             self._found.append(error)
 
     def raise_found(self) -> None:
-        """Raise what was found. A subclass, such as an unreachable hub, is raised only if nothing else is wrong."""
+        """Raise the stored errors. A subclass, such as an unreachable hub, is raised only without other errors."""
         plain = [error for error in self._found if type(error) is DiverError]
         if plain:
             raise DiverError(*(message for error in plain for message in error.args)) from plain[0]
@@ -149,7 +149,7 @@ def words(value: Any) -> Any:
 
 
 def check_booleans(table: Mapping[str, Any], name: str) -> None:
-    """Raises ValueError for a text that was to be a boolean: whoever reads it would take "false" for true."""
+    """Raises ValueError for a text in place of a boolean: the text "false" would count as true."""
     for key, value in table.items():
         if isinstance(value, str) and value.lower() in ("true", "false"):
             raise ValueError(f"{name}.{key}: {value!r} is a text; write {value.lower()} without quotes")
@@ -180,7 +180,7 @@ def import_object(path: str, where: str) -> Any:
 
 
 def call_own(what: str, function: Callable[..., Any], *given: Any) -> Any:
-    """What a function of the user's gives; an error of it becomes a DiverError that names `what` it is and the line."""
+    """Call a function of the user; its error becomes a DiverError that names `what` the function is and the line."""
     try:
         return function(*given)
     except DiverError:
@@ -191,7 +191,7 @@ def call_own(what: str, function: Callable[..., Any], *given: Any) -> Any:
 
 
 def own_place(error: Exception) -> str:
-    """`file:line` where the error left the user's own files, "" where it passed none of them.
+    """`file:line` where the error left the user's own files, "" if it passed none of them.
 
     Files of this package, of the standard library and of installed packages are not the user's own.
     """
@@ -204,7 +204,7 @@ def own_place(error: Exception) -> str:
     return own
 
 
-@functools.cache  # making one takes longer than reading a recipe with it
+@functools.cache  # building an adapter takes longer than reading a recipe
 def _adapter(cls: Any) -> Any:
     from pydantic import TypeAdapter
 
@@ -212,7 +212,7 @@ def _adapter(cls: Any) -> Any:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """The choice that `name` most likely stands for, whatever its case; "" where none is near."""
+    """The choice closest to `name`, ignoring case; "" if none is close."""
     lower = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(name.lower(), lower, n=1)
     return lower[close[0]] if close else ""
@@ -263,7 +263,7 @@ def options(settings: Any, prefix: str = "") -> Iterator[Option]:
             value = getattr(settings, field.name)
         elif field.default_factory is not dataclasses.MISSING:
             value = field.default_factory()
-        key = prefix if field.name == "recipe" else f"{prefix}{field.name}"  # its sections are the outermost keys
+        key = prefix if field.name == "recipe" else f"{prefix}{field.name}"  # sections of a recipe have no prefix
         table = plain(kinds[field.name]) if value is None else value
         if table is not value or not dataclasses.is_dataclass(table):
             yield Option(key, cls, kinds[field.name], value)

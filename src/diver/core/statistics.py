@@ -1,4 +1,4 @@
-"""Estimators of many samples a problem, and the interval that a finite set of problems leaves open."""
+"""Estimators from many samples per problem, and their confidence intervals over problems and seeds."""
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
@@ -20,7 +20,7 @@ DETECTABLE = (1.96 + 0.84) / 1.96  # a two-sided test at 5 % with a power of 80 
 
 
 class Estimate(NamedTuple):
-    """A mean and the ends of its interval, in the unit of the values; NaN where it is unknown."""
+    """A mean and the ends of its interval, in the unit of the values; NaN if it is unknown."""
 
     mean: float
     low: float
@@ -28,16 +28,16 @@ class Estimate(NamedTuple):
 
     @property
     def detectable(self) -> float:
-        """The smallest true value that an interval as wide as this would tell from 0 with a chance of 80 % (normal
+        """The smallest true value that an interval of this width distinguishes from 0 with 80 % power (normal
         approximation)."""
         return DETECTABLE * (self.high - self.low) / 2
 
     def within(self, low: float, high: float) -> "Estimate":
-        """The same with both ends of the interval between `low` and `high`, where every value must lie."""
+        """This estimate with the interval clipped to `low` .. `high`, the range of the values."""
         return self._replace(low=float(np.clip(self.low, low, high)), high=float(np.clip(self.high, low, high)))
 
     def text(self, scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
-        """`mean [low, high]` times `scale`; the mean alone where there is no interval, a dash where nothing is known.
+        """`mean [low, high]` times `scale`; the mean alone if there is no interval, a dash where nothing is known.
 
         `sign` is that of a format, such as "+", and for the mean.
         """
@@ -61,7 +61,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> np.ndarray:
         k: samples that are drawn.
 
     Returns:
-        float64 [problems] in [0, 1]; NaN where n < k, since the estimate is undefined.
+        float64 [problems] in [0, 1]; NaN if n < k, since the estimate is undefined.
     """
     n, c = np.broadcast_arrays(np.asarray(n), np.asarray(c))
     if not (np.issubdtype(n.dtype, np.integer) and np.issubdtype(c.dtype, np.integer)):
@@ -97,7 +97,7 @@ def distinct_at_k(n: int, counts: ArrayLike, k: int) -> float:
         k: samples that are drawn.
 
     Returns:
-        0 without correct samples; NaN where n < k.
+        0 without correct samples; NaN if n < k.
     """
     counts = np.atleast_1d(np.asarray(counts, dtype=np.int64))
     if counts.ndim != 1 or counts.sum() > n:
@@ -129,7 +129,7 @@ def effective_number(diversity: float) -> float:
         diversity: D of `pair_diversity`, as a mean over problems. The mean of the numbers would have no bound.
 
     Returns:
-        NaN where D is unknown, or is 1: no two responses were alike, so that their number is not bounded.
+        NaN if D is unknown, or is 1: no two responses were alike, so that their number is not bounded.
     """
     return 1.0 / (1.0 - diversity) if diversity < 1 else np.nan
 
@@ -146,11 +146,11 @@ def maj_at_k(votes: ArrayLike, k: int) -> float:
         k: samples that vote.
 
     Returns:
-        A run without a vote counts 0; NaN where n < k.
+        A run without a vote counts 0; NaN if n < k.
     """
     votes = np.asarray(votes)
     if votes.ndim != 1 or not np.issubdtype(votes.dtype, np.integer):
-        raise ValueError(f"votes must be integers, one a sample, [n]: got {votes.dtype} of shape {votes.shape}")
+        raise ValueError(f"votes must be integers, one per sample, [n]: got {votes.dtype} of shape {votes.shape}")
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
     if len(votes) < k:
@@ -231,7 +231,7 @@ def over_strata(values: Sequence[ArrayLike], level: float = 0.95) -> Estimate:
     problems.
 
     The sets themselves are not random. The variance is the sum of the variances of their means, over their number
-    squared, and t has Satterthwaite's degrees of freedom. The interval is NaN where a set has one value; without any
+    squared, and t has Satterthwaite's degrees of freedom. The interval is NaN if a set has one value; without any
     set all three are NaN.
     """
     from scipy.special import stdtrit
@@ -303,7 +303,7 @@ def _difference(y: np.ndarray, level: float, coins: bool) -> tuple[np.ndarray, n
     gain, loss = (part.mean((-2, -1)) for part in parts)
     (gain_low, gain_high), (loss_low, loss_high) = (_share(part, level, coins=coins) for part in parts)
     h1, h2 = (_half_width(part, level) for part in parts)
-    with np.errstate(divide="ignore", invalid="ignore"):  # correlation of the two means; 0 if one of them does not vary
+    with np.errstate(divide="ignore", invalid="ignore"):  # correlation of the two means; 0 if one of them is constant
         correlation = np.nan_to_num((h1**2 + h2**2 - half**2) / (2 * h1 * h2), nan=0.0, posinf=0, neginf=0)
     r = np.clip(correlation, -1, 1)
     size = np.abs(y.mean(-2))  # size of each problem's difference

@@ -1,7 +1,6 @@
-"""Tables: as Markdown to be read, as CSV and parquet with every number, as LaTeX for a paper; and text fit to be shown.
+"""Tables as Markdown, CSV, parquet and LaTeX, and text that is safe to display.
 
-`Export` says where the table and the figures of a command go: to be read, into a pipe, into its folder.
-"""
+`Export` determines where a command writes its table and figures: terminal, pipe or folder."""
 
 import csv
 import io
@@ -36,7 +35,7 @@ _MINUS = re.compile(r"(?<!\w)-(?=[\d.])")  # the minus of a number, not the hyph
 
 _FORMULA = re.compile("[=+\\-@\t\n\uff1d\uff0b\uff0d\uff20]")  # the last four are the full-width forms of = + - @
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_BAR = re.compile(r"(?<!\\)\|")  # it would end a cell of Markdown
+_BAR = re.compile(r"(?<!\\)\|")  # an unescaped | ends a cell of Markdown
 
 
 def counted(number: int, noun: str) -> str:
@@ -45,10 +44,8 @@ def counted(number: int, noun: str) -> str:
 
 
 def clean(value: Any) -> str:
-    """Anything as text that can be written and shown: what cannot becomes U+FFFD.
-
-    Models and data sets write escape sequences, too.
-    """
+    """A value as text that is safe to display. Characters that are not become U+FFFD: models and data sets write escape
+    sequences."""
     return _UNSAFE.sub("\ufffd", str(value).replace("\r\n", "\n"))
 
 
@@ -99,7 +96,7 @@ class Table:
         return cls(of, [*known], dict(zip(names, zip(*known.values(), strict=True), strict=True)))
 
     def text(self) -> list[list[str]]:
-        """The header and the rows, as they are read."""
+        """The header and the rows as text."""
         if self.shown is not None:
             return [[*row] for row in self.shown]
         header = [self.of, *(m.title or m.name for m in self.measures)]
@@ -107,7 +104,7 @@ class Table:
         return [header, *([name, *(m.text(cell, self.uncertainty) for m, cell in cells)] for name, cells in named)]
 
     def upright(self) -> list[list[str]]:
-        """The same with a row a measure: few rows of many measures are read more easily so."""
+        """The transposed table, one row per measure, which is easier to read for few rows."""
         header, *rows = self.text()
         return [
             ["", *(row[0] for row in rows)],
@@ -117,7 +114,7 @@ class Table:
     def best(self) -> set[tuple[int, int]]:
         """(Row, measure) of the highest means where the highest is best, and of those that are shown as equal.
 
-        None where all are shown as equal.
+        None if all are shown as equal.
         """
         found = set()
         for i, measure in enumerate(self.measures):
@@ -190,7 +187,7 @@ def _latex(table: Table) -> str:
         mean, space, rest = body[row][column + 1].partition(" ")
         body[row][column + 1] = rf"\textbf{{{mean}}}{space}{rest}"
     lines = [" & ".join(cells) + r" \\" for cells in (titles, *body)]
-    lines = [f"{{}}{line}" if line.startswith(("[", "*")) else line for line in lines]  # no argument of the line above
+    lines = [f"{{}}{line}" if line.startswith(("[", "*")) else line for line in lines]  # not an argument of \\
     rule = "% Bold: the highest mean of the column, whether or not its difference from the others is significant.\n"
     ruled = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
     begin = f"\\begin{{tabular}}{{l{'r' * (len(titles) - 1)}}}"
@@ -240,7 +237,7 @@ class Export:
     """Kinds of figures to write into --out: png, svg, pdf. Commas or spaces separate them."""
 
     def check_export(self, out: Path | None) -> None:
-        """Raises DiverError where a kind is unknown, or needs a folder and `out` names none."""
+        """Raises DiverError if a kind is unknown, or needs a folder and `out` names none."""
         for kind in words(self.figures) or [self.figures]:
             if kind not in ("", *FIGURES):
                 raise DiverError(
@@ -252,12 +249,12 @@ class Export:
         require(*(["matplotlib"] if self.figures else []), *(["pyarrow"] if self.format == "parquet" else []))
 
     def notes(self, log: Log = print) -> Log:
-        """Where everything but the table is said."""
+        """The stream for all output other than the table."""
         say = log if self.format == "markdown" else partial(print, file=sys.stderr)
         return lambda line: say(clean(line))
 
     def show(self, table: Table, as_read: str, log: Log = print) -> None:
-        """Print the table: `as_read` where it is to be read, else by itself."""
+        """Print `as_read` in Markdown; in other formats print only the table."""
         if self.format == "markdown":
             log(as_read)
         elif self.format != "parquet":

@@ -18,11 +18,11 @@ POLICY = "assistant"
 LONGEST = 100_000
 """Characters of the arguments of a call that are parsed as JSON; longer ones are compared as texts."""
 MARKS = ("tool_call", "action", "search", "sql", "python", "tool")
-"""Names of the marks between which a text has its actions, such as `<search>query</search>`."""
+"""Names of the tags that enclose actions in a text, such as `<search>query</search>`."""
 THOUGHTS = ("reasoning_content", "thinking")
 """Where a message has the thought that was parsed out of its content, by the chat templates of models."""
 ITEMS = {"message": POLICY, "function_call": POLICY, "reasoning": POLICY}
-"""Whose an item of OpenAI's Responses is, which may have a type instead of a role."""
+"""The role of an item of OpenAI's Responses, which may have a type instead."""
 
 
 class Action(NamedTuple):
@@ -38,14 +38,14 @@ class Action(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one side said in its turn.
+    """The message of one side in its turn.
 
     Attributes:
         role: `POLICY`, or any other name for the environment.
         text: what was said; for the policy with its thought and its tool calls.
         actions: what the policy did.
         state: the state in which the policy acts or to which the environment leads, where the environment names it.
-        reward: what the environment paid for this turn, None where it says nothing.
+        reward: what the environment paid for this turn, None if it says nothing.
         tokens: the token ids of this turn. An environment's turn has those of the chat template around it, too.
     """
 
@@ -157,7 +157,7 @@ def _called(message: Mapping[str, Any]) -> tuple[Action, ...]:
 
 
 def _call(call: Any) -> Action | None:
-    """A call of OpenAI's API, one that has its name outside of `function`, or either as a JSON text."""
+    """A tool call in OpenAI's format, with its name inside or outside `function`, possibly as a JSON text."""
     if isinstance(call, str):
         call = _parsed(call)
     if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
@@ -168,7 +168,7 @@ def _call(call: Any) -> Action | None:
 
 
 def _parsed(text: str) -> Any:
-    """The value of a JSON text; the text itself, without repeated white space, where it is none or too long."""
+    """The value of a JSON text. A text that is not JSON, or too long, is returned without repeated white space."""
     try:
         return json.loads(text) if len(text) <= LONGEST else " ".join(text.split())
     except (ValueError, RecursionError):
@@ -176,7 +176,7 @@ def _parsed(text: str) -> Any:
 
 
 def normalised(value: Any) -> str:
-    """Arguments or a state as one text: JSON with sorted keys and without nulls; a text that is no JSON stays a text.
+    """Arguments or a state as one text: JSON with sorted keys and without nulls. A text that is not JSON is unchanged.
 
     Nulls are left out since parquet fills in the arguments of other calls with them.
     """
@@ -211,7 +211,7 @@ def marked_actions(text: str) -> tuple[Action, ...]:
             start = text.find(opener, end)
     actions, behind = [], 0
     for start, end, mark, content in sorted(found):
-        if start >= behind:  # not inside of another one
+        if start >= behind:  # not nested in the previous one
             actions.append((mark == "tool_call" and _call(content)) or Action(mark, normalised(content)))
             behind = end
     return tuple(actions)
@@ -240,7 +240,7 @@ def with_tokens(turns: Sequence[Turn], tokens: Sequence[int], mask: Sequence[boo
     Turns of the environment in a row have their tokens at the first of them.
 
     Raises:
-        ValueError: the mask has another length than the tokens, or another number of stretches than there are turns.
+        ValueError: the mask has another length than the tokens, or another number of runs of policy tokens than turns.
     """
     written = np.asarray(mask, bool)
     if written.shape != (len(tokens),):
@@ -249,7 +249,7 @@ def with_tokens(turns: Sequence[Turn], tokens: Sequence[int], mask: Sequence[boo
     stretches = [(bool(written[a]), tokens[a:b]) for a, b in pairwise(borders) if a < b]
     own = sum(by_policy for by_policy, _ in stretches)
     if own != (count := sum(turn.by_policy for turn in turns)):
-        raise ValueError(f"the mask has {own} stretches of the policy, and the messages have {count} turns of it")
+        raise ValueError(f"the mask has {own} runs of policy tokens, but the messages have {count} policy turns")
     found, rest = [], iter([*stretches, (None, ())])
     side, ids = next(rest)
     for turn in turns:

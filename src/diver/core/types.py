@@ -62,7 +62,7 @@ class Reward(NamedTuple):
         return self.outcome + self.diversity + self.length + self.other
 
     def row(self) -> dict[str, float]:
-        """The parts by name, `other` where it is not 0, and their total."""
+        """The parts by name, `other` if it is not 0, and their total."""
         parts = {name: part for name, part in self._asdict().items() if part or name != "other"}
         return {**parts, "total": self.total}
 
@@ -72,7 +72,7 @@ class Progress(NamedTuple):
 
     Attributes:
         step: rollout batches that are done.
-        steps: rollout batches over which schedules run, 0 where that is unknown. The fraction is then 0, so lambda has
+        steps: rollout batches over which schedules run, 0 if that is unknown. The fraction is then 0, so lambda has
             its first value.
     """
 
@@ -125,12 +125,12 @@ class Rollout:
         entropy: the sampler's, at its temperature, mean over the T tokens, nats.
         truncated: whether the response reached the length limit.
         index: the place among the sampled responses of the problem. A selection does not change it.
-        num_tokens: T where the tokens are not stored.
+        num_tokens: T if the tokens are not stored.
         grade: what the verifier found.
         key: equal for responses with the same answer or solution.
-        solution: equal for correct responses with the same solution; None where the verifier cannot tell.
+        solution: equal for correct responses with the same solution; None if the verifier cannot tell.
         age: steps since a replayed rollout was sampled.
-        answer_end: characters of `response` up to the end of the graded answer; None where that is unknown.
+        answer_end: characters of `response` up to the end of the graded answer; None if that is unknown.
         reward: its parts.
         diversity: each metric by name.
         advantage: A; where a method has one per token, their mean.
@@ -160,7 +160,7 @@ class Rollout:
     def of_turns(cls, turns: Iterable[Turn], **known: Any) -> Self:
         """The trajectory of these turns; `known` are further attributes.
 
-        The tokens are those of the policy's turns, where all of them have theirs.
+        The tokens are those of the policy's turns, if all of them have theirs.
         """
         turns = tuple(turns)
         own = [turn for turn in turns if turn.by_policy]
@@ -179,7 +179,7 @@ class Rollout:
     def sequence(self) -> tuple[np.ndarray, np.ndarray]:
         """All token ids of the trajectory behind the prompt, int64 [S], and which the policy wrote, bool [S].
 
-        ValueError where they are not known.
+        ValueError if they are not known.
         """
         parts = [(turn.tokens, turn.by_policy) for turn in self.turns] or [(self.tokens, True)]
         if any(tokens is None for tokens, _ in parts):
@@ -190,7 +190,7 @@ class Rollout:
 
     @property
     def length(self) -> int:
-        """T, in policy tokens. ValueError where it is not known."""
+        """T, in policy tokens. ValueError if it is not known."""
         if self.known_length is None:
             raise ValueError("this rollout has no policy tokens, so its length T is unknown: give `tokens`")
         return self.known_length
@@ -215,8 +215,8 @@ class Group:
     Attributes:
         problem: the question.
         rollouts ([G]): the responses.
-        prompt: the rendered text that the policy saw, where it is known.
-        prompt_tokens: its token ids, where they are known.
+        prompt: the rendered text that the policy saw, if it is known.
+        prompt_tokens: its token ids, if they are known.
     """
 
     problem: Problem
@@ -242,7 +242,7 @@ class Group:
 
     @property
     def outcomes(self) -> np.ndarray:
-        """r, float64 [G]: NaN where a rollout has no reward yet."""
+        """r, float64 [G]: NaN if a rollout has no reward yet."""
         return np.array([math.nan if r.reward is None else r.reward.outcome for r in self.rollouts])
 
     @property

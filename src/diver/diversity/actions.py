@@ -53,7 +53,7 @@ def edit_distance(a: Sequence[int], b: Sequence[int]) -> int:
     for item in a:
         below = row + 1  # a deletion
         below[1:] = np.minimum(below[1:], row[:-1] + (target != item))
-        row = np.minimum.accumulate(below - place) + place  # then insertions, any number of them
+        row = np.minimum.accumulate(below - place) + place  # then any number of insertions
     return int(row[-1])
 
 

@@ -117,7 +117,7 @@ def formula_spans(text: str) -> list[Span]:
                 if token == "$$":  # `$x$$y$`
                     open_.push("$", after)
             else:
-                open_.drop("$")  # it was a price
+                open_.drop("$")  # the $ was that of a price
                 open_.push(token, after)
         elif token == "{" and open_:
             open_.push("{", after)
@@ -146,7 +146,7 @@ class _Open(list[tuple[str, int]]):
         self.depth[kind] += 1
 
     def drop(self, kind: str) -> None:
-        """Close the innermost without a formula, if it is of this kind."""
+        """Close the innermost delimiter without a formula, if it is of this kind."""
         if self.top == kind:
             self.pop()
             self.depth[kind] -= 1

@@ -1,4 +1,4 @@
-"""How different are the responses of one group? Strings (or token ids) in, one number per response out.
+"""Diversity of the responses of one group: strings (or token ids) in, one number per response out.
 
 A `Metric` gives the G responses of a group float64 [G], greater where a response differs more. `textual` and
 `equational` are what the paper rewards, `hidden-state` and `embedding` what it checks them against. A metric of
@@ -79,8 +79,8 @@ METRICS: dict[str, Callable[[Diversity], Metric]] = {
     "action-edits": lambda s: action_edits,
     "states": lambda s: state_diversity,
 }
-OF_NGRAMS = frozenset({"textual", "distinct-n", "self-bleu"})  # they count what `tokenize` says
-OF_TURNS = frozenset({"actions", "action-edits", "states"})  # they measure all turns, without `until` and `horizon`
+OF_NGRAMS = frozenset({"textual", "distinct-n", "self-bleu"})  # their n-grams consist of the units that `tokenize` sets
+OF_TURNS = frozenset({"actions", "action-edits", "states"})  # not cut by `until` or `horizon`
 
 
 def resolve(name: str, settings: Diversity = DEFAULT) -> Metric:
@@ -111,8 +111,8 @@ def resolve(name: str, settings: Diversity = DEFAULT) -> Metric:
 
 
 def needs_of(name: str, settings: Diversity = DEFAULT) -> frozenset[str]:
-    """What a metric must be given of the policy: the texts, and what a function declares,
-    `my_metric.needs = {"logprobs"}`."""
+    """The inputs that a metric needs from the policy: the texts, and those that a function declares, `my_metric.needs =
+    {"logprobs"}`."""
     turns = {"turns"} if name in OF_TURNS else set[str]()
     return frozenset({"responses", *turns, *getattr(resolve(name, settings), "needs", ())})
 
@@ -175,8 +175,7 @@ def with_diversity(
 ) -> Group:
     """The group, every rollout with these metrics in its `diversity` and no others. Arguments and errors: `measure`.
 
-    With `when_read` each metric is measured when it is first read, and never where nobody reads it.
-    """
+    With `when_read`, a metric is measured only when it is first read."""
     known = list(names)
     if when_read:
         column = cache(lambda name: measure(group, [name], settings, decode)[name].tolist())

@@ -1,4 +1,4 @@
-"""How little the responses of a group share their n-grams: TD (section 3.3), Distinct-n and Self-BLEU.
+"""Diversity by n-grams that the responses of a group do not share: TD (section 3.3), Distinct-n and Self-BLEU.
 
 TD is 1 - BLEU of all pairs of a group (Papineni et al., 2002; appendix A of the paper), without smoothing:
 
@@ -56,8 +56,7 @@ def spaced(text: str, tokenize: str) -> str:
 
 
 def unspaced_note(texts: Sequence[str], tokenize: str) -> str:
-    """A warning, where most texts are written without spaces and white space is what separates their
-    tokens; else ""."""
+    """A warning if tokens are separated by white space and most texts have no spaces; else ""."""
     unspaced = sum(len(text) > LONG * max(1, len(text.split())) for text in texts)
     if tokenize != "whitespace" or 2 * unspaced <= len(texts):
         return ""
@@ -84,7 +83,7 @@ def number_tokens(responses: Sequence[Response]) -> tuple[np.ndarray, np.ndarray
         raise ValueError(f"{strings} of {len(responses)} responses are strings, the others token ids: give one kind")
 
     if strings:
-        number = defaultdict[str, int](count().__next__).__getitem__  # the next number for a word that is new
+        number = defaultdict[str, int](count().__next__).__getitem__  # a new word gets the next number
         words = (r.split() for r in responses if isinstance(r, str))
         numbered = [np.fromiter(map(number, of_response), np.int64, len(of_response)) for of_response in words]
         return np.concatenate(numbered), np.array([len(r) for r in numbered])
@@ -100,14 +99,14 @@ def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iter
     """For n = 1..N the n-grams that a group has more than once; arguments as `number_tokens` gives them.
 
     Yields number and response of each occurrence, [occurrences], and how often each number occurs in the whole group,
-    [n-grams], those that occur once included. These are dropped at their order: no longer one is seen twice.
-    """
+    [n-grams], those that occur once included. N-grams that occur once are dropped: no longer n-gram that contains one
+    occurs twice."""
     # A unique token follows every response, so an n-gram across a border occurs once and is dropped.
     size, vocabulary = len(length), int(tokens.max(initial=-1)) + 1
     tokens = np.insert(tokens, np.cumsum(length), vocabulary + np.arange(size))
     doc = np.repeat(np.arange(size), length + 1)
     base = vocabulary + size
-    if len(tokens) >= 1 << 31:  # then gram * base, both at most that long, could leave int64
+    if len(tokens) >= 1 << 31:  # beyond this, gram * base could overflow int64
         raise ValueError(f"a group of {len(tokens)} tokens is too large: at most 2^31")
 
     start, gram = np.arange(len(tokens)), tokens
@@ -143,7 +142,7 @@ def weights_by_length(weight: np.ndarray, length: np.ndarray) -> np.ndarray:
 
 
 DENSE_FRACTION = 16  # n-grams seen more than G / 16 times are counted by a matrix product, rarer ones by pairs
-DENSE_CELLS = 1 << 22  # cells of B, or pairs, at a time
+DENSE_CELLS = 1 << 22  # cells of B, or pairs, per chunk
 
 
 def textual_diversity(
@@ -185,7 +184,7 @@ def bleu_matrix(responses: Sequence[Response], orders: int = 4, weights: Sequenc
 
     Args:
         responses ([G]): strings, whose tokens are what white space separates, or sequences of token ids.
-        orders: N, the longest n-grams.
+        orders: N, the length of the longest n-grams.
         weights ([N]): one per order, None = 1/N each. They are used as given (NLTK's convention), also if their sum is
             not 1.
 
@@ -197,7 +196,7 @@ def bleu_matrix(responses: Sequence[Response], orders: int = 4, weights: Sequenc
     weight = weights_by_length(weight, length)
     bleu = np.exp(np.minimum(0.0, 1.0 - length[None, :] / np.maximum(length, 1)[:, None]))
     for n, (gram, doc, seen) in enumerate(repeated_ngrams(tokens, length, orders)):
-        overlap = _overlaps(gram, doc, seen, len(length))  # the diagonal is not filled in
+        overlap = _overlaps(gram, doc, seen, len(length))  # the diagonal stays 0
         bleu *= (overlap / np.maximum(length - n, 1)[:, None]) ** weight[:, n, None]
     bleu[length == 0] = length == 0
     np.fill_diagonal(bleu, 1.0)
@@ -225,19 +224,19 @@ def _dense(gram: np.ndarray, doc: np.ndarray, columns: int, size: int) -> np.nda
     out = np.zeros((size, size))
     step = max(1, DENSE_CELLS // size)
     for s in range(0, len(column), step):
-        b = (counts.take(column[s : s + step], axis=1) > k[s : s + step]).astype(np.float32)  # sums below 2^24: exact
+        b = (counts.take(column[s : s + step], axis=1) > k[s : s + step]).astype(np.float32)  # exact: sums below 2^24
         out += b @ b.T
     return out
 
 
 def _pairs(gram: np.ndarray, doc: np.ndarray, size: int) -> np.ndarray:
-    """The same for n-grams that few responses have: their pairs, one after the other."""
+    """The same for rare n-grams, by the pairs of responses that have them."""
     cell, count = np.unique(gram * size + doc, return_counts=True)
     gram, doc = np.divmod(cell, size)
     overlap, where, shared = np.zeros(size * size), list[np.ndarray](), list[np.ndarray]()
     left, apart = np.arange(len(cell)), 0
     while len(left):
-        apart += 1  # each entry with the one that stands so many places behind it, as long as that is of its n-gram
+        apart += 1  # pair entries of one n-gram at this distance
         left = left[: np.searchsorted(left, len(cell) - apart)]
         left = left[gram[left] == gram[left + apart]]
         where.append(doc[left] * size + doc[left + apart])

@@ -1,8 +1,8 @@
-"""Diversity by a model: how far apart it puts the responses of a group (appendix, metric validity).
+"""Diversity by a model: the distances of the responses' vectors (paper's appendix, metric validity).
 
 The paper names the models and, of hidden states, the layer; neither what is averaged nor what stands before the
 response. Ours: the mean of the last layer's states, after the final norm, over the tokens of the bare response. A model
-is loaded at the first call and kept; DiverError where it cannot be.
+is loaded at the first call and kept; DiverError if it cannot be.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ class Embedding:
     prompt: str = ""
     """Put before every response, for encoders that were trained with one."""
     device: str = "auto"
-    """auto takes a GPU where there is one; or cpu, cuda, cuda:1."""
+    """auto (a GPU if there is one), cpu, cuda or cuda:1."""
     batch: PositiveInt = 32
     """Responses at a time."""
 
@@ -38,7 +38,7 @@ class HiddenState:
     model: str = "Qwen/Qwen2.5-7B-Instruct"
     """A causal model: a folder in Hugging Face layout, or a hub name. Weights are float32, on a GPU bfloat16."""
     device: str = "auto"
-    """auto takes a GPU where there is one; or cpu, cuda, cuda:1."""
+    """auto (a GPU if there is one), cpu, cuda or cuda:1."""
     max_tokens: PositiveInt | None = None
     """The maximum number of tokens read from a response; none: as many as the model has positions."""
 
@@ -156,7 +156,7 @@ def _loading(model: str, kind: str, extra: str) -> Iterator[None]:
     try:
         from transformers.utils.logging import disable_progress_bar
 
-        disable_progress_bar()  # the bar for reading the weights
+        disable_progress_bar()  # hides the progress bar of loading weights
         yield
     except ImportError as error:
         raise DiverError(f"{model}: {error}: {install(extra)}") from None

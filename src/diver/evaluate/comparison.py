@@ -29,7 +29,8 @@ from diver.evaluate.results import ABOUT_PAIRS, EFFECTIVE, PAIRS, read_results
 
 SETTINGS = ("template", "chat_template_kwargs", "temperature", "max_tokens", "stop_token_ids", "graders", "problems")
 OF_PROBLEMS = ("source", "seed")
-"""Which problems they are, and the order of their options: where these differ, equal ids may be other problems."""
+"""Settings that select the problems and the order of options. If these differ, equal ids may name different
+problems."""
 WRITTEN = "Written differently"
 MOST_KS = 256
 """The most k of a band: beyond them, each is a constant factor above the last."""
@@ -50,7 +51,7 @@ def level(runs: Values, bounds: tuple[float, float] | None = None) -> Estimate:
 def difference(
     more: Values, less: Values, bounds: tuple[float, float] | None = None, confidence: float = 0.95
 ) -> Estimate:
-    """`more` minus `less`, paired over the seeds that both have and over problems; unknown where there are none.
+    """`more` minus `less`, paired over the seeds that both have and over problems; unknown if there are none.
 
     `bounds` are those of both measures.
     """
@@ -65,7 +66,7 @@ def difference(
 def values(evaluation: Mapping[str, Any], measure: str, names: Collection[str] | None = None) -> np.ndarray:
     """pass@k, distinct@n or pair_diversity of the problems `names` (default: all), float64 [problems].
 
-    NaN where a problem has too few scored samples for it, or, of distinct@n, another number of samples than n. The
+    NaN if a problem has too few scored samples for it, or, of distinct@n, another number of samples than n. The
     diversity of pairs is NaN for fewer than two correct samples.
     """
     rows = {row["id"]: row for row in evaluation.get("per_problem", ())}
@@ -85,7 +86,7 @@ def digests(evaluation: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def other_problems(a: Mapping[str, str | None], b: Mapping[str, str | None]) -> set[str]:
-    """The ids by which `digests` of two evaluations mean different problems."""
+    """The ids whose `digests` differ between two evaluations, so that they name different problems."""
     return {name for name in a.keys() & b.keys() if None not in (a[name], b[name]) and a[name] != b[name]}
 
 
@@ -197,9 +198,9 @@ def _of_pairs(x: np.ndarray, y: np.ndarray, exact: bool) -> list[Comparison]:
 
 
 def legend(rows: Sequence[Comparison]) -> str:
-    """What the rows that count solutions count."""
+    """The label of rows that count solutions: distinct, or written differently."""
     said = "Distinct@n: distinct correct solutions among n samples."
-    if any(row.label.endswith(WRITTEN) for row in rows):  # after the title of a benchmark
+    if any(row.label.endswith(WRITTEN) for row in rows):  # the label may begin with the title of a benchmark
         said = f"{WRITTEN}: sets of formulas that the correct samples write."
     return f"{said} {ABOUT_PAIRS}" if any(row.support is not None for row in rows) else said
 

@@ -49,7 +49,7 @@ class EvalConfig(Export):
     """Folder of the results. Default: runs/eval/ and the name of the model or run. A run of several seeds has
     PARENT/seed_N there. A comparison is written only where this is given."""
     generator: Literal["transformers", "vllm", "endpoint"] = "transformers"
-    """What samples: a library in this process, or an OpenAI-compatible server."""
+    """Sampler: a library in this process, or an OpenAI-compatible server."""
     max_num_seqs: int = 0
     """Number of responses sampled at a time; 0: automatic. With transformers, automatic is what fits into a
     GPU, and 512 or fewer on a CPU. With an endpoint it is 64 requests, which is few for a large server. vLLM in this
@@ -101,11 +101,11 @@ class EvalConfig(Export):
             raise DiverError(f"--timeout must be above 0, and --retries not negative: {self.timeout}, {self.retries}")
         for name in ("samples", "limit", "max_tokens"):
             if (value := getattr(self, name)) is not None and value < 1:
-                raise DiverError(f"--{name.replace('_', '-')}: must be at least 1, is {value}")
+                raise DiverError(f"--{name.replace('_', '-')}: must be at least 1, not {value}")
         if self.max_num_seqs < 0:
-            raise DiverError(f"--max-num-seqs: must be at least 1, or 0 for automatic, is {self.max_num_seqs}")
+            raise DiverError(f"--max-num-seqs: must be at least 1, or 0 for automatic, not {self.max_num_seqs}")
         if self.temperature is not None and not 0 <= self.temperature < math.inf:
-            raise DiverError(f"--temperature: must be at least 0 (greedy), is {self.temperature}")
+            raise DiverError(f"--temperature: must be at least 0 (greedy), not {self.temperature}")
         if self.temperature == 0 and max(self.samples or 1, *parse_ks(self.k), 1) > 1:
             raise DiverError("--temperature 0: is greedy, so a problem has one response; leave out --samples and --k")
         if self.template and self.template not in TEMPLATES:

@@ -63,7 +63,7 @@ class Task:
     """By problem id, a digest of all that a response depends on; stored rows with another key belong to other
     settings."""
     info: Mapping[str, Any] = field(default_factory=dict)
-    """What the results say besides: title, source, ..."""
+    """Further entries of the results: title, source, ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ def _sample(
 
 
 def render_prompt(problem: Problem, template: str, generator: Generator) -> Prompt:
-    """Text where the generator has a tokenizer or the template needs none; messages where the server has it."""
+    """Prompts as text if the generator has a tokenizer or the template needs none, else messages for the server."""
     tokenizer, layout = getattr(generator, "tokenizer", None), TEMPLATES[template]
     if tokenizer is not None or (isinstance(problem.prompt, str) and not layout.chat):
         return render(problem, template, tokenizer)
@@ -260,7 +260,7 @@ def grade_rows(
             else:
                 verdict = next(found)
                 grade = Grade.ERROR if row.get("error") else verdict.grade
-                if grade is Grade.CORRECT:  # formulas after the answer are no part of the solution
+                if grade is Grade.CORRECT:  # formulas after the answer do not belong to the solution
                     solution = by.solution(response[: verdict.answer_end], problem)
             yield {
                 "key": keys[problem.id],
@@ -275,7 +275,7 @@ def grade_rows(
 
 
 def answer(problem: Problem, response: str, grader: str) -> str | None:
-    """What a response votes for, None for nothing; a digest where it is long."""
+    """The vote of a response, None without one; a digest if the vote is long."""
     final = grader_for(problem, grader).final_answer(response, problem)
     return final if final is None or len(final) <= MAX_ANSWER else digest(final)
 
@@ -366,7 +366,7 @@ def metrics(result: Mapping[str, Any]) -> dict[str, float]:
 
 
 def duration(seconds: float) -> str:
-    """40 s, 12 min 05 s, 1 h 06 min; a dash where it is not known."""
+    """40 s, 12 min 05 s, 1 h 06 min; a dash if it is not known."""
     if math.isnan(seconds):
         return "–"
     minutes, rest = divmod(round(seconds), 60)

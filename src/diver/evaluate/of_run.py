@@ -68,7 +68,7 @@ def evaluate_run(config: EvalConfig) -> list[Path]:
 
 
 def read_run(path: Path) -> TrainedRun:
-    """The run of a run folder, or of a checkpoint folder in it. DiverError where `path` is neither."""
+    """The run of a run folder, or of a checkpoint folder in it. DiverError if `path` is neither."""
     for folder in (path, *path.parents):
         file = folder / "config.json"
         if file.is_file() and (recipe := table(read_json(file), "recipe")):

@@ -81,7 +81,7 @@ Results = Mapping[str, Mapping[str, Any]]
 DISTINCT = {True: "distinct", False: "written differently"}
 PAIRS = {exact: f"correct pairs {words}" for exact, words in DISTINCT.items()}
 EFFECTIVE = {True: "effective solutions", False: "effective sets of formulas"}
-"""What is counted, by whether the verifier knows when two solutions are the same."""
+"""Labels of counts, by whether the verifier knows when two solutions are the same."""
 SUPPORT = "problems with such pairs"
 ABOUT_PAIRS = (
     "Correct pairs: the chance that two correct responses to a problem are not the same, over the problems with at "

@@ -38,7 +38,7 @@ def run(
     policy: Model | None = None,
     verification: Verification = DEFAULT,
 ) -> Path:
-    """Do what is missing of an evaluation; returns its folder.
+    """Run the missing parts of an evaluation; returns its folder.
 
     `benchmarks` stand for those of the settings, and `policy` says more of the model than --model.
     """
@@ -92,10 +92,10 @@ class SamplerHandle(NamedTuple):
     model: str
     open: Callable[[], Generator]
     policy: Model | None = None
-    """Where the model's configuration and tokenizer are; None where only the server knows."""
+    """The folder of the model's configuration and tokenizer; None if only the server has them."""
 
     def template(self, problems: Sequence[Problem]) -> str:
-        """That of a chat model for these problems; DiverError for a model without a chat template."""
+        """The template of a chat model for these problems. DiverError for a model without a chat template."""
         from diver.sample.policy import load_configuration
 
         if self.policy and not load_configuration(self.policy).tokenizer.chat_template:
@@ -113,7 +113,7 @@ def sampler(config: EvalConfig, policy: Model | None = None) -> SamplerHandle:
     policy = policy or Model(path=config.model, threads=int(config.model in POLICIES))
     if config.template_variables:
         policy = dataclasses.replace(policy, chat_template_kwargs=config.template_variables)
-    if config.generator == "endpoint":  # the model is named, not the server
+    if config.generator == "endpoint":  # the name identifies the model, not the server
         return SamplerHandle(policy.path, cache(lambda: load_generator(config, policy, policy.path, policy.path)))
     path, bundled = policy.path, policy_folder(policy.path)
     folder = bundled or Path(path).expanduser()
@@ -188,7 +188,7 @@ def make_tasks(config: EvalConfig, model: SamplerHandle, benchmarks: Sequence[Lo
     if not tasks:
         raise DiverError("--benchmarks: names none")
     if repeated := [name for name, n in Counter(task.name for task in tasks).items() if n > 1]:
-        raise DiverError(f"--benchmarks: {repeated[0]!r} is there twice")
+        raise DiverError(f"--benchmarks: {repeated[0]!r} is given twice")
     return tasks
 
 

@@ -32,13 +32,13 @@ def advantages(
     state: State | None = None,
     decode: Decode | None = None,
 ) -> np.ndarray | list[np.ndarray]:
-    """The advantage of each response, for any trainer. Rows come in any order and are answered in that order.
+    """The advantage of each response, for any trainer. Rows may have any order, and the result has the same order.
 
     Lists, arrays and tensors are accepted. Without `answer_ends` and `truncated` a method that rewards diversity
     measures whole texts, takes every response as finished, and warns once.
 
-    A response is a text, or a trajectory: its messages behind the prompt, those of the policy with the role assistant.
-    Lengths, diversity and advantages are of what the policy wrote, its tool calls included. See docs/trajectories.md.
+    A response is a text, or a trajectory: the messages after the prompt, in which the policy has the role assistant.
+    Lengths, diversity and advantages cover the policy's text, tool calls included. See docs/trajectories.md.
 
     Args:
         responses ([B]): the texts that the policy wrote, or lists of messages (`diver.core.turns.turns_of`).
@@ -55,7 +55,7 @@ def advantages(
         logprobs ([B]): the sampler's log-probs of these tokens.
         keys ([B]): equal for responses that are the same answer or solution; texts or whole numbers if `state` is
             given. Defaults to the sequence of actions, where every response is a list of messages and one of them acts.
-        answer_ends ([B]): the number of characters of each response up to the end of its answer, None where that is
+        answer_ends ([B]): the number of characters of each response up to the end of its answer, None if that is
             unknown. Diversity is measured up to there (`diversity.until`).
         truncated ([B]): whether each response was cut at the length limit. `shaping.condition = "correct-finished"`
             does not reward those.
@@ -88,7 +88,7 @@ def advantages(
         "truncated": truncated,
     }
     absent = {name for name, value in {**optional, "decode": decode, "state": state}.items() if value is None}
-    missing = sorted(method.needs & absent) if "replay" not in method.needs else []  # it needs a trainer
+    missing = sorted(method.needs & absent) if "replay" not in method.needs else []  # replay needs a trainer
     without = f" without `{'` and `'.join(missing)}`" if missing else ""
     check_needs(method, f"diver.advantages{without}", {*NEEDS} - {*missing, "grades", "replay"})
     columns = {"responses": read, "outcomes": outcomes, "group_ids": group_ids}
@@ -123,7 +123,7 @@ def _rollout(i: int, row: Mapping[str, Any]) -> Rollout:
     text, end, truncated = rollout.response, row.get("answer_ends"), row.get("truncated", False)
     if repr(end) in NO_VALUE:
         end = None
-    elif isinstance(end, float) and end.is_integer():  # a column of pandas with a missing value has floats
+    elif isinstance(end, float) and end.is_integer():  # pandas stores integers with a missing value as floats
         end = int(end)
     if end is not None and (isinstance(end, bool) or not isinstance(end, int) or not 0 <= end <= len(text)):
         raise ValueError(

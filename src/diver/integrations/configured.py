@@ -1,4 +1,4 @@
-"""The settings of an adapter that another trainer finds by a dotted path and calls with no settings of ours."""
+"""Settings from environment variables, for adapters that another trainer loads by a dotted path."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which engines can run a method, by what it declares; no engine is imported."""
+"""Which engines can run a method, from the method's declarations; no engine is imported."""
 
 import re
 import sys
@@ -20,7 +20,7 @@ ENGINES: dict[str, Callable[[Method], Any]] = {
     "TRL": config,
     "verl": overrides,
     **{name: seam.usable for name, seam in SEAMS.items() if name != "TRL"},
-    # the loss is the caller's
+    # the caller computes the loss
     "diver.advantages": lambda method: advantages(
         [], [], [], method, tokens=[], logprobs=[], keys=[], answer_ends=[], truncated=[], state={}, decode=str
     ),
@@ -70,7 +70,7 @@ def loss_of(method: Method) -> str:
 
 
 def rewarded(method: Method) -> str:
-    """The first sentence of its class, on one line; "" where it has no docstring."""
+    """The first sentence of its class, on one line; "" if it has no docstring."""
     sentence = re.match(r"(.+?)\.(?=\s|$)", " ".join((type(method).__doc__ or "").split()))
     return sentence[1] if sentence else ""
 

@@ -1,5 +1,4 @@
-"""What becomes of every key of a recipe in another trainer: one table, from which its settings and the help are
-made."""
+"""The option of another trainer for each key of a recipe: one table for its settings and the help."""
 
 import tomllib
 from collections.abc import Callable, Iterator
@@ -24,7 +23,7 @@ class Key(NamedTuple):
     only: tuple[Any, ...] | None = None
     """The values besides the default that can be run there; others are refused."""
     note: str = ""
-    """What becomes of it otherwise, or the reason."""
+    """What happens to the key instead, or why it has no option."""
 
 
 def read_keys(engine: str) -> dict[str, Key]:
@@ -45,7 +44,7 @@ def mapped(recipe: Recipe, engine: str) -> Iterator[tuple[str, Any]]:
 
 
 def table(engine: str, *, elsewhere: bool = False) -> str:
-    """What becomes of every key, for the help; `elsewhere`: of those that no option of the engine takes."""
+    """Each key with its option, for the help; `elsewhere` describes keys without an option."""
     keys = {name: key for name, key in read_keys(engine).items() if not (elsewhere and key.to)}
     texts = ("; ".join(filter(None, [", ".join(key.to), key.note])) for key in keys.values())
     names = [name + "*" * name.endswith(".") for name in keys]
@@ -53,7 +52,7 @@ def table(engine: str, *, elsewhere: bool = False) -> str:
 
 
 def also_named(engine: str) -> Callable[[str], str]:
-    """How advice names a key of a recipe in a run of `engine`: with the engine's own option, where there is one.
+    """How advice names a key of a recipe in a run of `engine`: with the engine's own option, if there is one.
 
     A run by `diver train` takes the key, and one by the engine's own command its option:
     "train.learning_rate (verl: actor_rollout_ref.actor.optim.lr)".

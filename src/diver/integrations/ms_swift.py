@@ -14,12 +14,12 @@ from diver.methods import Method
 
 SEAM = SEAMS["ms-swift"]
 REQUIRED: dict[str, Any] = {
-    "advantage_estimator": "grpo",  # the others scale the advantage
+    "advantage_estimator": "grpo",  # other estimators rescale the advantage
     "dynamic_sample": False,  # it samples again by the std of the advantages, which is not 0 where all are correct
     "overlong_filter": False,
 }
 OWN = ("messages", "prompt_id", "request_id", "finish_reason", "is_truncated", "rollout_infos", "response_token_ids")
-"""What a reward function is given besides the columns of the data set."""
+"""The arguments of a reward function besides the columns of the data set."""
 
 
 class Diver(GroupAdvantage):

@@ -1,4 +1,4 @@
-"""The steps over which schedules run in another trainer, which knows only how many steps it is to make now."""
+"""The number of steps of schedules in another trainer, which knows only the steps of the current run."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where another trainer lets the advantage of a group be replaced, and which methods it carries there."""
+"""The extension point of another trainer for advantages, and which methods it supports."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from diver.methods import Method, check_needs, method_named
 
 @dataclass(frozen=True)
 class Seam:
-    """What an engine gives a method, and what it does with the advantage."""
+    """What an engine provides to a method, and how it processes the advantage."""
 
     engine: str
     carries: tuple[str, ...] = ("responses",)
-    """Those of `diver.methods.NEEDS` that are known there."""
+    """The entries of `diver.methods.NEEDS` that the engine provides."""
     subtracts_mean: bool = False
-    """Whether it subtracts the mean of a group, so that only advantages that sum to 0 come through."""
+    """Whether it subtracts the mean of a group, which changes advantages that do not sum to 0."""
     per_token: bool = False
     """Whether it takes one advantage for each token."""
     losses: tuple[type[PolicyLoss], ...] = (ClipLoss,)
@@ -120,7 +120,7 @@ SEAMS = {
         Seam("tinker-cookbook", carries=("responses", "tokens", "logprobs", "decode"), subtracts_mean=True),
     )
 }
-"""What each adapter can give; a `state` none, for none can save it with the engine's checkpoint."""
+"""What each adapter provides. None provides a `state`, which it could not save with the engine's checkpoint."""
 
 
 def written_by_policy(loss_mask: Sequence[float] | None, length: int) -> np.ndarray:

@@ -21,7 +21,7 @@ SEAM = SEAMS["SkyRL"]
 
 
 def check(method: Method, config: Any) -> None:
-    """DiverError where `config`, SkyRL's SkyRLTrainConfig, would change the advantages or has another loss than the
+    """DiverError if `config`, SkyRL's SkyRLTrainConfig, would change the advantages or has another loss than the
     method."""
     loss = method.loss
     algorithm = {
@@ -38,7 +38,7 @@ def check(method: Method, config: Any) -> None:
         **({"entropy_loss_coef": loss.entropy_coef} if loss.entropy_coef else {}),
     }
     wanted = {f"trainer.algorithm.{name}": value for name, value in algorithm.items()}
-    wanted["generator.step_wise_trajectories"] = False  # several rows of one response
+    wanted["generator.step_wise_trajectories"] = False  # it splits a response into several rows
     SEAM.check_settings(method, wanted, config)
     method.check_group_size(config.generator.n_samples_per_prompt, "generator.n_samples_per_prompt")
 
@@ -51,7 +51,7 @@ def token_rewards(
     tokenizer: Any,
     progress: Progress,
 ) -> list[list[float]]:
-    """The advantage of every token of SkyRL's GeneratorOutput, 0 where a tool answered.
+    """The advantage of every token of SkyRL's GeneratorOutput, 0 at the tokens of tools.
 
     `outcomes` are its rewards before they became per token; `groups` has the result of `groups_of`. A user's generator
     may add a column `answer_ends`: the number of characters of each response up to the end of its answer.

@@ -1,9 +1,8 @@
 """The entry point of SkyRL with a method of ours: `python -m diver.integrations.skyrl_main`, with SkyRL's own
 arguments.
 
-Or `trainer.override_entrypoint=diver.integrations.skyrl_main` with SkyRL's. DIVER_METHOD or DIVER_RECIPE names the
-method.
-"""
+With SkyRL's own entry point, set `trainer.override_entrypoint=diver.integrations.skyrl_main`. DIVER_METHOD or
+DIVER_RECIPE names the method."""
 
 import sys
 from typing import Any
@@ -53,7 +52,7 @@ class Experiment(BasePPOExp):
 
 @ray.remote(num_cpus=1)
 def run(config: SkyRLTrainConfig, method: Method) -> None:
-    """The training, on another machine than the command, perhaps, and without its environment variables."""
+    """The training, which may run on another machine than the command, without its environment variables."""
     experiment = Experiment(config)
     experiment.method = method
     experiment.run()

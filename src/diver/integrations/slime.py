@@ -23,7 +23,7 @@ OTHERS: dict[str, Any] = {
     "custom_pg_loss_reducer_function_path": None,
     "use_opd": False,  # subtracts a divergence from a teacher from the advantage
 }
-"""What changes the advantages or the loss, in the slime that has it."""
+"""Settings that change the advantages or the loss, if this version of slime has them."""
 
 
 class PostProcess:
@@ -69,7 +69,7 @@ class PostProcess:
         return outcomes, [float(value) for value in shaped]
 
     def check(self, args: Any) -> None:
-        """Raises DiverError where slime would change the advantages, or has another loss than the method."""
+        """Raises DiverError if slime would change the advantages, or has another loss than the method."""
         loss = self.method.loss
         wanted = {
             "advantage_estimator": "gspo" if isinstance(loss, GspoLoss) else "grpo",
@@ -88,7 +88,7 @@ class PostProcess:
         wanted |= {name: value for name, value in OTHERS.items() if hasattr(args, name)}
         SEAM.check_settings(self.method, wanted, args)
         if args.num_rollout is None:
-            raise DiverError("num_rollout: slime tells a reward function nothing of --num-epoch; give --num-rollout")
+            raise DiverError("num_rollout: slime does not pass --num-epoch to a reward function; give --num-rollout")
         self.method.check_group_size(args.n_samples_per_prompt, "n_samples_per_prompt")
 
     def _check_whole(self, samples: Sequence[Any]) -> None:

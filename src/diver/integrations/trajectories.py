@@ -29,7 +29,7 @@ def read_response(i: int, response: Any) -> Response:
 
 
 def keys_of_actions(responses: Sequence[Response]) -> list[str] | None:
-    """A key for each trajectory, equal for equal sequences of actions; None where one is a text or none acts."""
+    """A key for each trajectory, equal for equal sequences of actions; None if one is a text or none acts."""
     trajectories = [Rollout.of_turns(turns) for turns in responses if not isinstance(turns, str)]
     if len(trajectories) < len(responses) or not any(rollout.actions for rollout in trajectories):
         return None

@@ -36,7 +36,7 @@ def _drawn(band: Band, colour: int) -> str:
     octaves = np.log2(band.ks / band.ks[0])
     places = LEFT + (WIDTH - LEFT - RIGHT) * octaves / octaves[-1]
 
-    def y(points: Any) -> Any:  # of a number or of an array
+    def y(points: Any) -> Any:  # a number or an array
         return np.interp(points, [ticks[0], ticks[-1]], [HEIGHT - BOTTOM, TOP])
 
     def path(values: np.ndarray, xs: np.ndarray = places) -> str:

@@ -21,8 +21,8 @@ from diver.look.run_record import RunRecord, conclusion, repeated, run_folders, 
 from diver.look.serve import watch
 from diver.look.source import MEASURED, Source
 
-BYTES = 40_000_000  # read before the first page; a few seconds
-RUN_GROUPS, GROUPS = 200, 100  # shown by default on the page of a run, on that of a dump
+BYTES = 40_000_000  # bytes read before the first page, in a few seconds
+RUN_GROUPS, GROUPS = 200, 100  # groups shown by default: page of a run, page of a dump
 
 
 @settings
@@ -51,7 +51,7 @@ class Browse(Columns, Export):
     steps: str = ""
     """Read only the files of these steps of a folder: 100, or 1,50-60,last."""
     threshold: float = THRESHOLD
-    """An outcome of at least this is correct."""
+    """Minimum outcome of a correct response."""
     groups: int | None = None
     """Maximum number of groups on the page. Default: for a run 200, evenly spaced; for rollouts 100, drawn at
     random."""
@@ -60,14 +60,14 @@ class Browse(Columns, Export):
         if not self.rollouts:
             raise DiverError("name at least one file or folder of rollouts: diver browse runs/quickstart")
         if self.groups is not None and self.groups < 0:
-            raise DiverError(f"--groups: must be at least 0, is {self.groups}")
+            raise DiverError(f"--groups: must be at least 0, not {self.groups}")
         if not math.isfinite(self.threshold):
-            raise DiverError(f"--threshold: must be a finite number, is {self.threshold}")
+            raise DiverError(f"--threshold: must be a finite number, not {self.threshold}")
         self.check_export(Path())
         if self.watch and (self.figures or self.format != "markdown"):
             raise DiverError("--watch: writes nothing; omit it for --figures and --format")
         if not 0 <= self.port < 1 << 16:
-            raise DiverError(f"--port: must be between 0 and 65535, is {self.port}")
+            raise DiverError(f"--port: must be between 0 and 65535, not {self.port}")
 
 
 def run(config: Browse) -> None:

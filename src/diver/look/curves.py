@@ -14,7 +14,7 @@ from diver.look.page import evenly_spaced, short
 from diver.look.run_record import RunRecord
 from diver.train.alerts import Alert
 
-POINTS = 2_000  # points of a line; a longer one is thinned evenly
+POINTS = 2_000  # maximum points per line; longer lines are thinned evenly
 Line = dict[str, Any]
 SECONDS = "time"  # the panel of `RunRecord.step_seconds`
 
@@ -117,7 +117,7 @@ def drawn(
 
 
 def _line(run: RunRecord, metric: str) -> dict[str, Any]:
-    """A metric where it is known; held-out values come from eval/ with their intervals if they can."""
+    """A metric if it is known; held-out values come from eval/ with their intervals if they can."""
     key = metric.removeprefix("eval/")
     stored = {step: e["estimates"][key] for step, e in run.evaluations.items() if key in e["estimates"]}
     evaluated = {step: estimate for step, estimate in stored.items() if estimate["mean"] is not None}

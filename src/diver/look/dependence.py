@@ -15,9 +15,9 @@ import numpy as np
 from diver.core.files import read_jsonl
 
 FALSE_ALARMS = 1e-4
-"""The share of honest files that are accused, at most."""
+"""Maximum probability of a false alarm for independent responses."""
 BATCH = 100
-"""Permutations at a time; after the first, most honest files are acquitted."""
+"""Permutations per round; most files of independent responses need only the first round."""
 MOST_DRAWS = 1_000
 """Draws of a problem that are compared, from the first."""
 MOST_PAIRS = 1_000_000
@@ -55,7 +55,7 @@ class Dependence(NamedTuple):
 
 def dependence(groups: Mapping[Any, Sequence[Hashable]]) -> Dependence | None:
     """The repetition that stands out most among the responses of each problem, in the order in which they were
-    sampled; None where none does.
+    sampled; None if none does.
 
     The test statistic is the largest standardized number of pairs of equal draws, over all distances within a problem
     and the same place in two problems. Its distribution under permutations of each problem's draws gives the

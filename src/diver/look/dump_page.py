@@ -137,7 +137,7 @@ def _head(runs: Sequence[Run], sources: Sequence[Source]) -> str:
 
 
 def part_read(source: Source) -> str:
-    """Which part of a source was read; empty where all of it was."""
+    """Which part of a source was read; empty if all of it was."""
     cut = any(not content.whole for content in source.contents.values())
     if not source.missing and not cut:
         return ""
@@ -172,7 +172,7 @@ def _summary_section(runs: Sequence[Run]) -> str:
 
 
 def remarks(sources: Sequence[Source]) -> list[str]:
-    """What a user should know of the sources, at most 20 lines and how many more there are."""
+    """Notes on the sources for the user, at most 20 lines and the number of further ones."""
     notes = [note for source in sources for note in source.notes]
     return [*notes[:20], *([f"and {len(notes) - 20:,} more"] if len(notes) > 20 else [])]
 

@@ -57,7 +57,7 @@ class GradeConfig(Columns, Export):
     k: str = "1,8"
     """Values of k for Pass@k, such as 1,8,64 or 1,...,1024. `...` doubles in between."""
     threshold: float = THRESHOLD
-    """A label of at least this says that a response is correct."""
+    """Minimum label of a correct response."""
     steps: str = ""
     """Read only the files of these steps of a folder: 100, or 1,50-60,last."""
     out: Path | None = None
@@ -83,7 +83,7 @@ class Response:
     """The number of its group: the same problem at two steps has two."""
     rollout: Rollout
     label: bool | None
-    """Whether the file says that it is correct; None where it says nothing."""
+    """Whether the file says that it is correct; None if it says nothing."""
     thinking: bool
     """Whether the prompt ends inside a thought."""
     key: str
@@ -100,7 +100,7 @@ class Response:
 
     @property
     def verdict(self) -> bool | None:
-        """Whether its grade is correct; None where it is unscored."""
+        """Whether its grade is correct; None if it is unscored."""
         return self.grade is Grade.CORRECT if self.grade in SCORED else None
 
 
@@ -231,7 +231,7 @@ def summary(responses: Sequence[Response], config: GradeConfig) -> Table:
 
 
 def _pass_at_k(responses: Sequence[Response], verdicts: Sequence[bool | None], k: int) -> Estimate | None:
-    """Pass@k within each group of known verdicts, then the mean per problem; None where no verdict is known."""
+    """Pass@k within each group of known verdicts, then the mean per problem; None if no verdict is known."""
     problems = {r.group: name_of(r.problem) for r in responses}
     known, correct = Counter[int](), Counter[int]()
     for response, verdict in zip(responses, verdicts, strict=True):
@@ -243,7 +243,7 @@ def _pass_at_k(responses: Sequence[Response], verdicts: Sequence[bool | None], k
 
 
 def confusion(responses: Sequence[Response]) -> tuple[dict[str, int], list[str]]:
-    """How often each grade meets each label, by "LABEL labelled, GRADE", and in words; empty without labels.
+    """The counts of each pair of label and grade, by "LABEL labelled, GRADE", and in words; empty without labels.
 
     A warning follows where the grades contradict most labels, of all or of those that say correct.
     """

@@ -1,4 +1,4 @@
-"""What the page's group browser shows, as plain data, bounded so that the page stays small."""
+"""The data of the page's group browser, bounded so that the page stays small."""
 
 import math
 import re
@@ -20,10 +20,10 @@ from diver.look.mathematics import Formulas
 from diver.look.page import evenly_spaced, pack, short
 from diver.look.problems import column, pair_values
 
-GROUPS = 200  # groups on a page
+GROUPS = 200  # default number of groups on a page
 RESPONSES = 64  # responses shown in a group
-TURNS = 64  # turns of a trajectory that are shown, its first
-ACTIONS, ACTION = 8, 200  # actions in the line of a turn, and characters of each
+TURNS = 64  # the first turns of a trajectory, which are shown
+ACTIONS, ACTION = 8, 200  # maximum actions in the line of a turn, and characters per action
 BYTES = 2_050_000  # compressed data of GROUPS groups, so that the page stays below 3 MB; more groups are allowed more
 LENGTHS = (12_000, 6_000, 3_000, 1_500, 800, 400, 200, 100)  # characters of a response; the first that fits BYTES
 # An answer outside of a formula, drawn all the same.
@@ -54,7 +54,7 @@ def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
     lengths = [len(response["text"][0]) for group in whole for response in group["responses"]]
     for characters in LENGTHS:
         if sum(min(length, characters) for length in lengths) > 6 * budget and characters != LENGTHS[-1]:
-            continue  # text compresses up to about sixfold: not worth trying
+            continue  # text compresses at most about sixfold, so this cannot fit
         converted = Formulas()
         data = {
             "groups": [_cut(group, characters, converted) for group in whole],
@@ -118,7 +118,7 @@ def _response(i: int, rollout: Rollout) -> dict[str, Any]:
 
 
 def _turn(turn: Turn) -> dict[str, Any]:
-    """A turn of a trajectory; what the policy did stands in the line under which its text is folded."""
+    """A turn of a trajectory. Its summary line has the policy's actions; its text is collapsed below."""
     actions = [f"{name[:ACTION]} {arguments[:ACTION]}".strip() for name, arguments in turn.actions[:ACTIONS]]
     return {
         "role": clean(turn.role)[:ACTION],

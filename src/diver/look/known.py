@@ -1,4 +1,4 @@
-"""What responses that exist already answer: each group's problem, with its reference answer and its verifier.
+"""The problem of each group of stored responses, with its reference answer and verifier.
 
 Rollouts of `diver train` answer the problems of their run's recipe: a verifier may need more of a problem than its
 answer, such as the numbers of Countdown. Others answer what their rows say.
@@ -19,17 +19,17 @@ from diver.tasks.splits import load
 from diver.tasks.verify import get_grader
 from diver.tasks.verify.choice import LETTERS
 
-BY_ANSWER = ("math", "gsm8k", "choice", "math-verify")  # they need nothing but the reference answer
+BY_ANSWER = ("math", "gsm8k", "choice", "math-verify")  # graders that need only the reference answer
 OTHERWISE = "--grader math grades by the reference answers in the rollouts"
 Reasoned = tuple[Problem, str]
 """The problem of a row, and why its verifier grades it."""
 
 
 def known_problems(rollouts: Rollouts, path: Path, grader: str) -> tuple[list[Problem], str]:
-    """The problem of each group, and a line on which graders grade them and why, which is empty where one was named.
+    """The problem of each group, and a line on which graders grade them and why, which is empty if one was named.
 
     Raises:
-        DiverError: the grader needs to know more of a problem than is known.
+        DiverError: the grader needs more of a problem than the rollouts have.
     """
     if EVAL in rollouts.layouts:
         raise DiverError(
@@ -83,7 +83,7 @@ def _by_index(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reason
 
 
 def _in_order(options: object) -> bool:
-    """Whether options have places that an index may count: a list, or texts by the letters A, B, C, ..."""
+    """Whether options have an order that an index may refer to: a list, or texts by the letters A, B, C, ..."""
     if isinstance(options, Mapping):
         return LETTERS.startswith("".join(options).upper())
     return isinstance(options, list) and len(options) <= len(LETTERS)

@@ -7,8 +7,8 @@ from itertools import accumulate
 from typing import Any
 from xml.etree.ElementTree import Element
 
-MAX_CHARS = 1000  # characters of a formula; a longer one is shown as it was written
-MAX_DEPTH = 24  # open braces, and elements inside each other
+MAX_CHARS = 1000  # maximum characters of a formula; longer ones are shown as source
+MAX_DEPTH = 24  # maximum depth of braces, and of elements
 MAX_FORMULAS = 12_000  # formulas converted for one page, a few seconds of work
 
 # What may stand in a page. latex2mathml also writes href (of \href), style and class: they are left out here.
@@ -49,7 +49,7 @@ class Formulas:
 
 @lru_cache(maxsize=MAX_FORMULAS)  # a page is tried with shorter and shorter texts until it fits
 def mathml(latex: str, display: bool = False) -> Tree | None:
-    """MathML of one formula as nested lists of allowed elements and attributes; None where it cannot be converted."""
+    """MathML of one formula as nested lists of allowed elements and attributes; None if it cannot be converted."""
     if not latex or len(latex) > MAX_CHARS or _MACROS.search(latex):
         return None
     if max(accumulate((c == "{") - (c == "}") for c in latex)) > MAX_DEPTH:

@@ -65,7 +65,7 @@ class Measure(Columns, Export):
     steps: str = ""
     """Read only the files of these steps of a folder: 100, or 1,50-60,last."""
     threshold: float = THRESHOLD
-    """An outcome of at least this is correct."""
+    """Minimum outcome of a correct response."""
     k: str = "1,8"
     """Values of k for Pass@k, where outcomes are known."""
     out: Path | None = None
@@ -80,9 +80,9 @@ class Measure(Columns, Export):
             raise DiverError("name at least one file or folder of rollouts")
         self.check_export(self.out)
         if self.groups < 0:
-            raise DiverError(f"--groups: must be at least 0, is {self.groups}")
+            raise DiverError(f"--groups: must be at least 0, not {self.groups}")
         if not math.isfinite(self.threshold):
-            raise DiverError(f"--threshold: must be a finite number, is {self.threshold}")
+            raise DiverError(f"--threshold: must be a finite number, not {self.threshold}")
         if self.diversity.horizon is not None or self.diversity.tokenize == "policy":
             raise DiverError("--diversity.horizon and tokenize = policy: need policy tokens, which files do not have")
         if not self.names:
@@ -102,10 +102,10 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     if out is not None:
         check_out(out, files, paths_of(config.rollouts).values())
         page.check_page(out / "index.html")
-    require("scipy")  # the intervals need it
+    require("scipy")  # SciPy computes the intervals
     show, log = log, config.notes(log)
     ks = parse_ks(config.k)
-    unknown = [dict.fromkeys(config.names, math.nan)]  # for a single response; equal ones have 0
+    unknown = [dict.fromkeys(config.names, math.nan)]  # a single response has no diversity; equal ones have 0
     groups = {}
     for name, read in _read(config, log):
         groups[name] = [
@@ -170,7 +170,7 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
 
 
 def _remarks(groups: Sequence[Group], tokenize: str) -> Iterator[str]:
-    """What a user should know of the groups of a path."""
+    """Notes on the groups of a path for the user."""
     if note := unspaced_note([response for group in groups for response in group.responses], tokenize):
         yield note
     if found := dependence(dict(enumerate(group.responses for group in groups))):

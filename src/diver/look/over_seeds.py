@@ -59,7 +59,7 @@ def read_runs(paths: Iterable[str | Path], evaluations: Path | None = None) -> l
 
 
 def check_evaluated(run: RunRecord) -> None:
-    """Raises DiverError where a run has no evaluation after its last step."""
+    """Raises DiverError if a run has no evaluation after its last step."""
     step = max(run.evaluations, default=0)
     if not step:
         raise DiverError(f"{run.folder}: has no evaluation after training yet; finish the run, or leave it out")
@@ -71,7 +71,7 @@ def check_evaluated(run: RunRecord) -> None:
 
 
 def _evaluated_again(run: RunRecord, evaluations: Path) -> dict[int, dict[str, Any]]:
-    """What `diver eval RUN` made of the policy before and after training, by step. DiverError where the policy is
+    """What `diver eval RUN` made of the policy before and after training, by step. DiverError if the policy is
     another now."""
     found: dict[int, dict[str, Any]] = {}
     for step in (0, max(run.evaluations)):
@@ -97,7 +97,7 @@ def settings_of(run: RunRecord) -> dict[str, str]:
 
 
 class Compared(NamedTuple):
-    """Variants after training, and what the tables of them leave to be said."""
+    """Variants after training, with notes that the tables do not contain."""
 
     evaluations: Mapping[str, Runs]
     tables: dict[str, Table]
@@ -191,7 +191,7 @@ def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Ru
 
 def _before(variants: Mapping[str, Mapping[int, RunRecord]]) -> Runs:
     """The evaluation before training by seed, which is the same for the same policy and seed. Empty where two runs
-    differ in it or in their model. Also empty where one run lacks it, or where it has fewer samples than the one after
+    differ in it or in their model. Also empty if one run lacks it, or where it has fewer samples than the one after
     training."""
     base: dict[int, Mapping[str, Any]] = {}
     runs = [(seed, run) for of in variants.values() for seed, run in of.items()]
@@ -320,7 +320,7 @@ def draw(found: Mapping[str, Runs], *paths: Path) -> None:
 def draw_curves(variants: Mapping[str, Mapping[int, RunRecord]], *paths: Path) -> Sequence[Path]:
     """Training curves: the mean over the seeds of each variant, with a band from the lowest to the highest seed.
 
-    Returns the paths that were written: none where the runs have no metric in common.
+    Returns the paths that were written: none if the runs have no metric in common.
     """
     names = [_seeds(label, runs) for label, runs in variants.items()]
     panels = curves_over_seeds([[*runs.values()] for runs in variants.values()])

@@ -1,4 +1,4 @@
-"""The one writer of pages: an HTML file with its own style sheet and script, and a policy that lets nothing else act.
+"""Writes every page: an HTML file with its own style sheet and script, and a policy that blocks all else.
 
 What a model or a data set wrote reaches the page in two ways only: as escaped text, and in the packed data, which the
 script shows through text nodes. The policy forbids every request and every script but the one whose hash it names.
@@ -26,7 +26,7 @@ ASSETS = Path(__file__).with_name("assets")
 SCRIPTS = ("dom.js", "curves.js", "text.js", "turns.js", "matrix.js", "browser.js", "main.js")
 LEGEND = "Marked formulas are in no other response of the group. Choose a pair in the matrix to compare two responses."
 NOTHING = "<noscript><p class='note'>Curves and groups are drawn by JavaScript, which is disabled.</p></noscript>"
-SPANS = 4  # intervals of an alert that are listed; further ones are counted
+SPANS = 4  # maximum intervals listed per alert; the rest are counted
 CURVES = (
     '<section><h2>Curves</h2>\n<p class="note">By training step, all on the same axis. Point at a curve, or use the '
     f'arrow keys in it, to read every value at a step.</p>\n<div id="curves"></div>{NOTHING}</section>'
@@ -39,7 +39,7 @@ def text(value: Any) -> str:
 
 
 def short(value: float) -> float | None:
-    """A number with the digits that a page shows; None where it is not known."""
+    """A number with the digits that a page shows; None if it is not known."""
     return float(f"{value:.5g}") if math.isfinite(value) else None
 
 
@@ -66,7 +66,7 @@ def _hash(source: str) -> str:
 def document(title: str, sections: Iterable[str], data: Mapping[str, Any]) -> str:
     """The whole page: sections of trusted HTML, and the data that the script draws into #curves and #browser.
 
-    One whose data has a `version` may ask the server that it came from for the newest.
+    A page whose data has a `version` asks its server for a newer one.
     """
     style = _asset("page.css")
     served = bool(data.get("version"))
@@ -149,7 +149,7 @@ def swatch(run: int) -> str:
 
 
 def alerts_section(alerts: Sequence[Sequence[Alert]], names: Sequence[str], none: str) -> str:
-    """The alerts of all runs, each with its steps and a link to its curve; `none` is said where there is none."""
+    """The alerts of all runs, each with its steps and a link to its curve; `none` is said if there is none."""
     rows = ""
     for i, alert in ((i, alert) for i, of_run in enumerate(alerts) for alert in of_run):
         run = f'<p class="run">{swatch(i)}{text(names[i])}</p>' if len(names) > 1 else ""

@@ -1,4 +1,4 @@
-"""From groups to numbers, from those to one row a problem, and from these to a mean with its interval."""
+"""Values of groups, tables with one row per problem, and means with intervals."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ RANGES = {
     **dict.fromkeys(("hidden-state", "embedding"), (0.0, 2.0)),
     **dict.fromkeys(("words", "entropy", "length_mean"), (0.0, math.inf)),
 }
-"""Between which a value must lie, of what is no share (`bounds_of`)."""
+"""The range of metrics that are not fractions (`bounds_of`)."""
 
 EFFECTIVE_OF = {"pair_diversity": EFFECTIVE[True], "pair_diversity:formulas": EFFECTIVE[False]}
 PAIR_KINDS = ("pair_diversity", "pair_diversity:formulas", "pair_diversity:textual")
 """When two correct responses of a group count as different: by the verifier's solutions, where it has them; by the
 actions of trajectories; else by the formulas that they write. Where none writes any, as far as their texts differ."""
 RIGHT, WRONG = "correct", "wrong"
-LARGEST = 64  # responses of a group whose diversity is measured; of more, the first
+LARGEST = 64  # maximum responses per group whose diversity is measured
 SINGLE = "single responses, whose diversity is not defined: it is left out"
 
 
@@ -69,7 +69,7 @@ def group_row(group: Group, ks: Sequence[int] = (), threshold: float = 0.5) -> d
     """The means of a measured group: its metrics, `pass@k` for k in `ks`, and `words` between white space.
 
     The metrics of a single response are NaN, since it has no other response to differ from. An outcome of at least
-    `threshold` is correct. Pass@k is NaN where an outcome is unknown, or the group smaller than k.
+    `threshold` is correct. Pass@k is NaN if an outcome is unknown, or the group smaller than k.
     """
     names = group.rollouts[0].diversity
     several = len(group) > 1
@@ -112,13 +112,12 @@ def pair_values(correct: Sequence[Rollout]) -> dict[str, float]:
 
 
 def name_of(problem: Problem) -> str:
-    """Its id, after the benchmark where that is known: two benchmarks may number their problems alike."""
+    """Its id, after the benchmark if that is known: two benchmarks may number their problems alike."""
     return f"{problem.source}/{problem.id}" if problem.source else problem.id
 
 
 def owner(problem: Problem, column: str = "") -> str:
-    """Whose responses to it these are, as tables name them; `column` is what --by names, for those of which it says
-    nothing."""
+    """The label of the responses in tables. `column` is the column of --by, which labels responses without a value."""
     return clean(problem.meta.get("by", f"(no {column or 'name'})"))
 
 
@@ -144,7 +143,7 @@ def summary(table: ProblemTable) -> Mapping[str, Estimate]:
 
 
 def kind_of_pairs(tables: Sequence[Mapping[str, ArrayLike]]) -> str | None:
-    """The kind of `PAIR_KINDS` that most values in these tables have; None where no two correct responses are known."""
+    """The kind of `PAIR_KINDS` that most values in these tables have; None if no two correct responses are known."""
     found = {kind: sum(support_of(table[kind]) for table in tables if kind in table) for kind in PAIR_KINDS}
     return max(found, key=lambda kind: found[kind]) if any(found.values()) else None
 
@@ -190,10 +189,10 @@ def column(name: str) -> Measure:
 
 
 def outcome_values(group: Group, threshold: float) -> dict[str, float]:
-    """What costs next to nothing, of every group that is read; NaN where it is not known.
+    """Cheap values of every group that is read; NaN if unknown.
 
     A name that ends in :correct or :wrong is of those responses alone. Entropy is that of the file, in nats per token;
-    where it has none but log-probabilities, the mean of -log p over the sampled tokens, which estimates it.
+    without it, the mean of -log p over the sampled tokens is an estimate.
     """
     outcomes = group.outcomes
     right = outcomes >= threshold
@@ -227,7 +226,7 @@ def powers(size: int) -> list[int]:
 
 def diversity_values(group: Group, threshold: float) -> dict[str, float]:
     """TD of all responses, of the correct ones and of the wrong ones, ED, distinct@k, and the diversity of correct
-    pairs, all up to the answer where it is known.
+    pairs, all up to the answer if it is known.
 
     Correct responses that write other sets of formulas (without any, other words) are different; trajectories are
     where their actions are.
@@ -277,7 +276,7 @@ def _length(rollout: Rollout) -> float:
 
 
 def estimate_of(table: pd.DataFrame, name: str) -> Estimate | None:
-    """A value of groups over problems, with its interval; None where it is not known of any."""
+    """A value of groups over problems, with its interval; None if it is not known of any."""
     if name not in table or (known := table[name].dropna()).empty:
         return None
     values = by_problem(table["problem"][known.index], known)

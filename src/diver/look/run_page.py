@@ -137,7 +137,7 @@ def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
 
 
 def _over_k(run: RunRecord) -> str:
-    """The change of Pass@k over k; empty where it is not known for several problems and k."""
+    """The change of Pass@k over k; empty if it is not known for several problems and k."""
     band = over_k([run.base], [run.trained]) if run.base and run.trained else None
     if band is None:
         return ""

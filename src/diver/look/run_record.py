@@ -1,5 +1,4 @@
-"""A run folder, and the result of its run in words. A run that is still training, or was killed, is reported as far as
-it got."""
+"""A run folder, and the result of its run in words. An unfinished run is reported up to its last step."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ STAGES = ("sample", "verify", "diversity", "update")  # parts of a step whose ti
 
 
 def run_folders(path: Path) -> list[Path]:
-    """The run folder `path`, or the run folders in it, as of `diver train --seeds`; none where it has no run, but a
+    """The run folder `path`, or the run folders in it, as of `diver train --seeds`; none if it has no run, but a
     dump.
 
     A folder with a config.json may also be that of an evaluation, of grades or of a model.
@@ -46,12 +45,12 @@ class RunRecord:
     folder: Path
     config: Mapping[str, Any]
     metrics: pd.DataFrame
-    """float64, one row per step, one column per metric; NaN where it is unknown."""
+    """float64, one row per step, one column per metric; NaN if it is unknown."""
     evaluations: dict[int, dict[str, Any]]
     """Each eval/step_NNNN.json by its step."""
     rollout_files: dict[int, Path]
     name: str = ""
-    """What the user calls it in tables (NAME=PATH); empty: its method."""
+    """The name given by the user for tables (NAME=PATH); empty: its method."""
 
     @classmethod
     def read(cls, folder: Path) -> RunRecord:
@@ -69,8 +68,7 @@ class RunRecord:
 
     @property
     def changed(self) -> list[tuple[str, int, int]]:
-        """Which files there are now, with their times and sizes: others mean that the page of the run is another
-        one."""
+        """The current files with their times and sizes; if they change, the page of the run changes."""
         files = [self.folder / "metrics.jsonl", *(self.folder / "eval").glob("*"), *self.rollout_files.values()]
         return sorted((str(f), f.stat().st_mtime_ns, f.stat().st_size) for f in files if f.exists())
 
@@ -83,7 +81,7 @@ class RunRecord:
         return table(self.config, "recipe", section)
 
     def column(self, name: str) -> pd.Series:
-        """A metric by step, where it is known."""
+        """A metric by step, if it is known."""
         return self.metrics.reindex(columns=[name])[name].dropna()
 
     @property
@@ -101,7 +99,7 @@ class RunRecord:
 
     @property
     def seconds(self) -> float:
-        """The time of all steps, without evaluation; NaN where no time was recorded."""
+        """The time of all steps, without evaluation; NaN if no time was recorded."""
         return float(self.step_seconds().sum(min_count=1))
 
     @property

@@ -1,4 +1,4 @@
-"""The page of a run that goes on, served to this machine alone."""
+"""Serve the page of a running training to this machine only."""
 
 import threading
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from diver.core.types import DiverError
 
 LOOPBACK = "127.0.0.1"
-EVERY = 5.0  # seconds between two looks at the files of a run that goes on
+EVERY = 5.0  # seconds between checks for new files
 
 
 class Page:
@@ -28,7 +28,7 @@ def server(page: Page, port: int) -> ThreadingHTTPServer:
 
     class Handler(BaseHTTPRequestHandler):
         def handle(self) -> None:
-            with suppress(ConnectionError):  # who asked has left
+            with suppress(ConnectionError):  # the client has disconnected
                 super().handle()
 
         def do_GET(self) -> None:
@@ -61,7 +61,7 @@ def server(page: Page, port: int) -> ThreadingHTTPServer:
 
 
 def watch(port: int, newest: Callable[[str], str | None]) -> None:
-    """Serve a page until interrupted. `newest(version)` makes it, and None where it would be the same as the last."""
+    """Serve a page until interrupted. `newest(version)` makes it, and None if it would be the same as the last."""
     page, stop = Page(), threading.Event()
 
     def refresh() -> None:

@@ -28,7 +28,7 @@ OPEN_CHARS = 100_000_000  # characters of incomplete groups in memory; beyond it
 SAMPLE_CHARS = 60_000_000  # characters of the groups that may be shown
 MEASURED = 300  # groups of one reading whose diversity is measured
 COMPARED = 200_000  # pairs of responses of one reading that are compared, for repetition beyond chance
-POINTS = 100  # files of one reading: enough for a curve
+POINTS = 100  # files per reading, enough for a curve
 UNDIVIDED = frozenset({".json", ".pt"})  # files that are read whole, or not at all
 
 Row = dict[str, Any]
@@ -48,7 +48,7 @@ class Sample:
     def add(self, group: Group, row: Row) -> None:
         problem, size = group.problem, sum(map(len, group.responses))
         origin = (problem.id, problem.source, problem.meta.get("step"), problem.meta.get("by"))
-        rank = stream_seed(0, *origin)  # by chance, and the same in every reading
+        rank = stream_seed(0, *origin)  # random, but equal in every reading
         heapq.heappush(self._heap, (-rank, self._added, size, group, row))
         self._added += 1
         self._chars += size
@@ -115,8 +115,8 @@ class Source:
         self.names: dict[str, str] = {}
         self._reader = Reader(columns)  # one reader for all files, because TRL writes some rows twice
         self.layouts, self.outcomes = self._reader.layouts, self._reader.outcomes
-        self._said: list[str] = []  # notes of the last look
-        self._shares: dict[Path, int] = {}  # how much was read of each file, in bytes
+        self._said: list[str] = []  # notes already reported
+        self._shares: dict[Path, int] = {}  # bytes read of each file
         self._repeated: Dependence | None = None
 
     def look(self) -> None:
@@ -198,7 +198,7 @@ class Source:
             chosen, share = self._further(size or 0)
         for file in chosen:
             self.contents.pop(file, None)
-        notes = self._reader.notes = self._of_files()  # what it says once it says again where that is gone
+        notes = self._reader.notes = self._of_files()  # a note that is no longer true is dropped
         measured //= max(1, len(self.contents) + len(chosen))
         for file in chosen:
             limits, said = (-(-self.groups // len(chosen)), SAMPLE_CHARS // len(chosen)), len(notes)

@@ -1,4 +1,4 @@
-"""What a policy loss is: settings, which tokens it selects, and the loss of each token (paper Eq. 1; docs/methods.md).
+"""The base class of policy losses: settings, token selection and the loss of each token (paper Eq. 1; docs/methods.md).
 
 A loss is minimised: it is minus the paper's objective J. The normalisers of a mini-batch are put into the weights of
 its rows first (`row_weights`). A mini-batch may then be cut into micro-batches in any way without changing its
@@ -18,14 +18,14 @@ else:
     Tensor = Any
 
 Aggregation = Literal["token-mean", "sequence-mean", "token-sum"]
-Given = Any  # a tensor or a number where the loss declares that it needs it, else None
+Given = Any  # None unless the loss declares that it needs it
 
 
 class Tokens(NamedTuple):
     """Tokens under the policy as it now is: all N of a mini-batch without gradient, [N], or padded rows of it, [n, T].
 
     `advantages` broadcast over the others: [n, 1] where all tokens of a response have one. In rows `mask` is False
-    where there is padding, and `selected` is what `select_tokens` answered. `entropy`, in nats, is there where the loss
+    at padding, and `selected` is what `select_tokens` returned. `entropy`, in nats, is there where the loss
     needs it. For `select_tokens` the N tokens are in the order of the rows, which have `lengths` [n]; `uniform` [N] are
     random numbers in [0, 1), `weights` [N] what a token's loss is multiplied by, and `anchor` is what the loss measured
     once.
@@ -70,10 +70,10 @@ class PolicyLoss:
     selected_have_gradient: ClassVar[bool] = False
     """Whether a selected token has a gradient without an advantage too."""
     selects_on_policy: ClassVar[bool] = True
-    """Whether also in the first mini-batch of a step, where the policy still is the one that sampled."""
+    """Whether tokens are also selected in the first mini-batch of a step, when the policy equals the sampler."""
 
     common: ClassVar[dict[str, Any]] = {"aggregation": "token-mean", "kl_coef": 0.0, "entropy_coef": 0.0}
-    """What it has in the frame in which methods are compared (`method.frame`); the rest is its own."""
+    """Settings that the frame `common` replaces (`method.frame`); the others are unchanged."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for settings that do not fit together. One number by itself has a `Bound`."""
@@ -91,7 +91,7 @@ class PolicyLoss:
         raise TypeError(f"loss {self.name!r} selects no tokens")
 
     def measure_anchor(self, tokens: Tokens) -> float:
-        """A number of all tokens of the first batch under the initial policy. Called where `has_anchor`."""
+        """A number measured on all tokens of the first batch, under the initial policy. Called where `has_anchor`."""
         raise TypeError(f"loss {self.name!r} has no anchor")
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
@@ -120,7 +120,7 @@ def row_weights(lengths: Tensor, aggregation: str) -> Tensor:
         return 1 / (len(lengths) * lengths.clamp(min=1))
     if aggregation == "token-sum":
         return ones / len(lengths)
-    raise ValueError(f"aggregation {aggregation!r}: there are token-mean, sequence-mean, token-sum")
+    raise ValueError(f"aggregation {aggregation!r}: choose token-mean, sequence-mean or token-sum")
 
 
 def kl_to_reference(logprobs: Tensor, reference: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ class GspoLoss(ClipLoss):
         fixed = tokens.logprobs.detach()
         lengths = tokens.mask.sum(-1, keepdim=True).clamp(min=1)
         log_s = ((fixed - tokens.old_logprobs) * tokens.mask).sum(-1, keepdim=True) / lengths
-        log_ratio = tokens.logprobs - fixed + log_s  # in this order: the difference is exactly 0
+        log_ratio = tokens.logprobs - fixed + log_s  # in this order logprobs - fixed is exactly 0
         loss, is_clipped = clipped_surrogate(
             log_ratio, log_ratio.new_zeros(()), tokens.advantages, self.clip_low, self.clip_high
         )

@@ -69,7 +69,7 @@ class Selection:
         return self.keep != "all" or self.outcomes != "all" or self.filter_groups
 
     def select(self, group: Group, threshold: float) -> Group | None:
-        """The rollouts of a measured group that are selected, in their order; None where none is selected.
+        """The rollouts of a measured group that are selected, in their order; None if none is selected.
 
         If the diversity is equal, the earlier rollouts are selected.
 
@@ -126,8 +126,7 @@ class Overlong:
 
 @dataclass(frozen=True)
 class Context:
-    """What a method may look at besides a group: how far the run is, its state, and `decode` where the engine has
-    one."""
+    """Inputs of a method besides a group: the progress of the run, the state, and `decode` if the engine has one."""
 
     progress: Progress | float = 0.0
     state: State = field(default_factory=dict)
@@ -205,7 +204,7 @@ class Method:
         return (*OBSERVED, *self.extra_metrics)
 
     def check_group_size(self, size: int, key: str) -> None:
-        """Raises DiverError where no group of `size` responses, the setting `key`, could ever have a signal."""
+        """Raises DiverError if no group of `size` responses, the setting `key`, could ever have a signal."""
 
     def shaping_coef(self, progress: Progress | float) -> float:
         """lambda, the coefficient of an intrinsic reward, at `progress`; 0 for a method without one."""
@@ -272,7 +271,7 @@ class Method:
             measure_all: whether to measure TD and ED too if the method does not read them.
 
         Raises:
-            ValueError: an outcome is missing, not finite, or below 0 where rewards are divided by their mean.
+            ValueError: an outcome is missing, not finite, or below 0 if rewards are divided by their mean.
             DiverError: the method cannot have this input, or something that it `needs` is missing.
         """
         needs = self.needs
@@ -327,7 +326,7 @@ class Method:
         return group.with_each(advantage=means, token_advantages=of_tokens)
 
     def _call(self, function: Callable[..., Any], group: Group, given: Any) -> Any:
-        """What a function of this method gives. An error that passes a file of the user's is one line that names it."""
+        """Call a function of this method. An error in a file of the user becomes one line that names the file."""
         try:
             return function(group, given)
         except DiverError:
@@ -445,12 +444,12 @@ def _sampled_of(groups: Sequence[Group], sampled: Sequence[Group]) -> list[Group
     def rows(group: Group) -> set[tuple[str, int, str]]:
         return {(group.problem.id, rollout.index, rollout.response) for rollout in group.rollouts}
 
-    waiting = iter(sampled)  # both are in one order
+    waiting = iter(sampled)  # `waiting` and the groups have the same order
     return [next((whole for whole in waiting if rows(part) <= rows(whole)), part) for part in groups]
 
 
 def check_needs(method: Method, engine: str, carries: Collection[str]) -> None:
-    """Raises DiverError where `method` needs what `engine` does not give."""
+    """Raises DiverError if `method` needs what `engine` does not give."""
     missing = [need for need in sorted(method.needs) if need not in carries]
     if "replay" in missing:
         raise DiverError(

@@ -11,7 +11,7 @@ from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context
 from diver.methods.grpo import Grpo
 
-LARGEST = 700.0  # whose exponential is a float64
+LARGEST = 700.0  # exp(700) still fits into float64
 
 
 @settings
@@ -19,9 +19,8 @@ class DifficultyWeight(Grpo):
     """Correctness. GRPO's advantage times w(p) where it is positive, w(1 - p) where it is negative.
 
     The weight is w(x) = low + (high - low) / (1 + exp(steepness (x - midpoint))), with p the fraction that is correct.
-    Only this of the source: not its length reward and its penalty. Clip 0.20 / 0.20 and an entropy bonus, as the
-    authors' script has by verl's defaults of then.
-    """
+    Only this of the source: not its length reward and its penalty. Clip 0.20 / 0.20 and an entropy bonus, verl's
+    defaults at the time of the authors' script."""
 
     name: str = "difficulty-weight"
     low: float = 0.4

@@ -132,7 +132,7 @@ class Diver(ClipHigher):
         if self.std_floor and self.divisor not in ("std", "sample-std"):
             raise ValueError(f"std_floor is a floor of a standard deviation, but divisor is {self.divisor!r}")
         if self.divisor == "mean" and self.shaping.condition == "all-length-penalty":
-            raise ValueError("divisor = 'mean' needs rewards of at least 0, which a length penalty is not")
+            raise ValueError("divisor = 'mean' needs rewards of at least 0; a length penalty is negative")
         for metric in self.diversity_rewards:
             resolve(metric, self.diversity)
 

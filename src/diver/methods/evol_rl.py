@@ -32,7 +32,7 @@ class EvolRl(ClipHigher):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.divisor == "mean":
-            raise ValueError("divisor = 'mean' needs rewards of at least 0, and that of a wrong response is below")
+            raise ValueError("divisor = 'mean' needs rewards of at least 0; that of a wrong response is negative")
 
     formula_needs = frozenset({"responses", "grades"})
 

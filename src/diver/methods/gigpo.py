@@ -20,7 +20,7 @@ class Gigpo(Grpo):
     those of its group, as GRPO does (Eq. 3). A_it compares the discounted return R_it with those of all turns of the
     group that act in the same state (Eqs. 5 to 7), over the same divisor. A state that occurs once gives 0.
 
-    The reward of a turn is what its environment paid for it; where no turn has one, the last has that of the
+    The reward of a turn is what its environment paid for it; if no turn has one, the last has that of the
     trajectory. All tokens of a turn have its advantage. Departure: a standard deviation is that of the population, with
     nothing added. A response of one turn has (1 + turn_weight) times the advantage of GRPO.
     """
@@ -98,7 +98,7 @@ def turn_rewards(rollout: Rollout) -> list[float]:
 
 
 def turn_lengths(rollout: Rollout) -> list[int]:
-    """How many tokens each turn of the policy has. ValueError where that is not known."""
+    """How many tokens each turn of the policy has. ValueError if that is not known."""
     own = [turn.tokens for turn in rollout.turns if turn.by_policy]
     if any(tokens is None for tokens in own):
         raise ValueError("the tokens of its turns are not known: give `tokens` with `masks`")

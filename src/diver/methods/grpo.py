@@ -33,7 +33,7 @@ class Grpo(Method):
 
     def __post_init__(self) -> None:
         if self.divisor == "mean" and self.overlong:
-            raise ValueError("divisor = 'mean' needs rewards of at least 0, which the penalty of `overlong` is not")
+            raise ValueError("divisor = 'mean' needs rewards of at least 0; the penalty of `overlong` is negative")
 
     zero_mean = True
 
@@ -96,7 +96,7 @@ def group_advantage(
     mean of six rewards of 1.065 would be scaled up to an advantage of 1.
 
     Raises:
-        ValueError: a reward is not finite, or below 0 where their mean divides.
+        ValueError: a reward is not finite, or below 0 if their mean divides.
     """
     r = one_group(rewards)
     if divisor == "mean" and r.min() < 0:

@@ -1,4 +1,4 @@
-"""What the methods share whose signal is the value of sets of k responses of a group."""
+"""The common part of methods whose signal is the value of sets of k responses of a group."""
 
 from diver.core.settings import PositiveInt, settings
 from diver.core.types import DiverError

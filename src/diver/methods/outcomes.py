@@ -1,4 +1,4 @@
-"""Whether outcomes that come from outside of this package, rewards of any scale, are what a method means by them."""
+"""Check that external outcomes, rewards of any scale, have the scale that a method needs."""
 
 import math
 import warnings

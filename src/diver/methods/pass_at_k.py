@@ -57,7 +57,7 @@ def pass_at_k_advantage(rewards: np.ndarray, k: int, threshold: float = 0.5) -> 
     has `(1 - R - C(W - 1, k - 1) / C(G - 1, k - 1)) / s`, which is `-(G - W) / W` of that, so the mean is 0. k = 1 is
     GRPO.
 
-    All advantages are exactly 0 where all sets are worth the same: with no correct response, and with W < k (always, if
+    All advantages are exactly 0 if all sets are worth the same: with no correct response, and with W < k (always, if
     k = G).
 
     Raises:

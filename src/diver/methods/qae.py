@@ -16,7 +16,7 @@ class Qae(ClipHigher):
 
     Only successes teach where a group is mostly wrong, and only failures where it is mostly correct.
 
-    A_i = (r_i - the quantile of r) / std over the group. With outcomes of 0 and 1 the quantile is 0 where at most a
+    A_i = (r_i - the quantile of r) / std over the group. With outcomes of 0 and 1 the quantile is 0 if at most a
     fraction 1 - quantile is correct, so that wrong responses have no advantage, and else 1. As in the authors' code it
     is linear between two responses, so one number of correct responses may have a quantile between 0 and 1. Departures:
     the authors' runs are DAPO's, with dynamic sampling and the overlong penalty (`method.selection.filter_groups`,
@@ -31,4 +31,4 @@ class Qae(ClipHigher):
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         a = super().advantages(group, context)
-        return a - np.quantile(a, self.quantile)  # the same: (r - mean) / std keeps the order and the proportions
+        return a - np.quantile(a, self.quantile)  # (r - mean) / std preserves the quantile's rank

@@ -17,10 +17,10 @@ class RepExp(Grpo):
 
     r'_i = r_i + beta h_i' (lambda I + sum over j of h_j h_j')^-1 h_i, where any response of the group is correct. h is
     the mean over the response of the last layer's states of the frozen base model, `diversity.hidden_state.model`. The
-    prompt comes before the response where the engine gives it (built-in, verl, TRL). h is projected to d dimensions by
+    prompt comes before the response if the engine gives it (built-in, verl, TRL). h is projected to d dimensions by
     a sparse random matrix. The mean of the group is subtracted, which the release does and the paper does not write.
     The matrix is drawn anew each step,
-    where the engine tells the step. Departure: it is the same in every run.
+    if the engine tells the step. Departure: it is the same in every run.
 
     Where d is at least G - 1 and lambda is small beside the distances, the bonus is near 1/n - 1/G. n is the number of
     responses with the same h, and the distance of the others does not matter. What separates different responses, and

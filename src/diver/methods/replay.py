@@ -59,7 +59,7 @@ class Replay:
     def __post_init__(self) -> None:
         if self.keep == "latest" and self.weights == "frequency":
             raise ValueError(
-                "weights = 'frequency' counts solutions, and keep = 'latest' does not tell them apart; use 'uniform'"
+                "weights = 'frequency' counts solutions, and keep = 'latest' does not distinguish them; use 'uniform'"
             )
 
     def remember(self, group: Group, state: State, step: int) -> None:
@@ -67,7 +67,7 @@ class Replay:
         step."""
         bank = state.setdefault(KEY, {})
         name, prompt = group.problem.id, np.array(group.prompt_tokens, np.int32)
-        if name in bank and not np.array_equal(bank[name]["prompt"], prompt):  # the id stands for another prompt
+        if name in bank and not np.array_equal(bank[name]["prompt"], prompt):  # the id now names another prompt
             name = f"{name} {hashlib.blake2b(prompt.tobytes(), digest_size=8).hexdigest()}"
         for rollout in group.rollouts:
             if rollout.grade is not Grade.CORRECT or rollout.truncated or not rollout.length:

@@ -26,5 +26,5 @@ class RsGrpo(Method):
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         r = group.rewards
-        weight = np.exp(self.beta * (r - r.max()))  # the largest cancels in the quotient
+        weight = np.exp(self.beta * (r - r.max()))  # subtracting the maximum cancels in the quotient
         return (weight / weight.mean() - 1) / self.beta

@@ -30,7 +30,7 @@ class Ucpo(Grpo):
 
     @property
     def zero_mean(self) -> bool:  # type: ignore[override]  # by its settings
-        return not self.overlong  # with a penalty the correct ones differ in A: other shares of it have another sum
+        return not self.overlong  # a penalty makes A differ among correct responses
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         a = super().advantages(group, context)

@@ -13,9 +13,8 @@ from diver.methods.base import Context, Method, Selection
 class WReinforce(Method):
     """Correctness. A is 0.1 for a correct response, -1 for a wrong one.
 
-    Clip 0.20 / 0.20 and an entropy bonus, as the authors' script has by verl's defaults of then. Departure: so that the
-    rows of a mini-batch can be split among devices, the source drops a few more of them.
-    """
+    Clip 0.20 / 0.20 and an entropy bonus, verl's defaults at the time of the authors' script. Departure: so that the
+    rows of a mini-batch can be split among devices, the source drops a few more of them."""
 
     name: str = "w-reinforce"
     positive: float = 0.1

@@ -93,7 +93,7 @@ def assigned(
 
 
 def _setting(flag: str, kinds: Mapping[str, Any]) -> tuple[list[str], Any]:
-    """(The keys of the setting that a flag assigns, its annotation); no keys where there is no such setting."""
+    """(The keys of the setting that a flag assigns, its annotation); no keys if there is no such setting."""
     given = flag.removeprefix("--")
     key = given.replace("-", "_")
     if given != flag and key in kinds:
@@ -110,7 +110,7 @@ def _setting(flag: str, kinds: Mapping[str, Any]) -> tuple[list[str], Any]:
 
 
 def _value(texts: Sequence[str], kind: Any) -> Any:
-    """Texts as a value of this annotation, as a file would give it; a text that is none is left to be refused."""
+    """Convert texts to a value of this annotation. A text that does not fit is returned unchanged and refused later."""
     core, of = plain(kind), typing.get_args(plain(kind))
     if is_table(kind):
         if len(texts) % 2:
@@ -131,7 +131,7 @@ def _value(texts: Sequence[str], kind: Any) -> Any:
 
 
 def with_commas(args: Sequence[str]) -> list[str]:
-    """`--figures pdf png` as `--figures pdf,png`: the kinds that follow the flag, which no path is called."""
+    """Read `--figures pdf png` as `--figures pdf,png`; no path is named like a kind."""
     result: list[str] = []
     for word in args:
         if len(result) > 1 and result[-2] == "--figures" and {word, *result[-1].split(",")} <= {*FIGURES}:

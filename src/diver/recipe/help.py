@@ -17,7 +17,7 @@ from typing import Any
 from diver.core.settings import Option, is_positional, is_table, options, plain
 
 WIDEST = 100
-COLUMN = 34  # where the meanings begin
+COLUMN = 34  # column at which descriptions begin
 SENTENCE = re.compile(r"(?<=[.?!]) +(?=[A-Z`'\"-])")
 
 
@@ -114,7 +114,7 @@ def _flag(option: Option, names: Mapping[str, str], underscores: bool) -> str:
 
 
 def argument(option: Option, usage: bool = False) -> str:
-    """What stands behind the name of an option; of a positional one its name."""
+    """The placeholder after the name of an option; for a positional argument, its name."""
     if not is_positional(option):
         return _value(option.kind)
     name = option.key.upper()
@@ -125,7 +125,7 @@ def argument(option: Option, usage: bool = False) -> str:
 
 
 def _value(kind: Any) -> str:
-    """A type as the placeholder of a value."""
+    """The placeholder of a value, from its type."""
     kind = plain(kind)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Literal:
@@ -152,7 +152,7 @@ def meaning(option: Option, brief: bool = False) -> str:
 
 
 def default_in_words(value: Any) -> str:
-    """A default as one writes it on the command line; empty for what is off or not set."""
+    """A default in the notation of the command line; empty if off or not set."""
     if value is None or value is False or value in ("", (), {}):
         return ""
     if isinstance(value, tuple):
@@ -163,7 +163,7 @@ def default_in_words(value: Any) -> str:
 
 
 def rows(pairs: Iterable[tuple[str, str]], column: int) -> list[str]:
-    """Names beside their meanings, which begin at `column` or, behind a long name, in the next line."""
+    """Names with their descriptions, which begin at `column`, or on the next line after a long name."""
     lines: list[str] = []
     column = min(column, width() // 2)
     for name, text in pairs:

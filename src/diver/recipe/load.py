@@ -80,7 +80,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise DiverError(f"{path}: there is no such recipe; `diver train --help` lists its keys") from None
     except (OSError, UnicodeDecodeError) as e:
         raise DiverError(f"{path}: cannot be read ({e})") from None
-    except (ValueError, RecursionError) as e:  # a ValueError alone for a number of more than 4,300 digits
+    except (ValueError, RecursionError) as e:  # ValueError: e.g. a number of over 4,300 digits
         raise DiverError(f"{path}: is not TOML: {e}") from None
     errors, sections = Errors(), {}
     for section, body in table.items():
@@ -116,7 +116,7 @@ def _refuse(word: str, kinds: Mapping[str, Any], names: Mapping[str, Any]) -> No
 
 
 def _meant(flag: str, kinds: Iterable[str]) -> list[str]:
-    """The dotted keys that an unknown flag most likely stands for: without its section, or of another one."""
+    """The dotted keys closest to an unknown flag, whatever their section."""
     *tables, name = flag.lower().split(".")
     if tables and tables[0] not in SECTIONS:  # `choose` lists the sections
         return []

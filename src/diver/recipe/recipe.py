@@ -116,7 +116,7 @@ def make_sections(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested tables as one, by dotted keys."""
+    """Nested tables as one flat table with dotted keys."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, Mapping) and value:

@@ -1,4 +1,4 @@
-"""The run folder of a recipe: what identifies its run, and what its paths held when it began."""
+"""The run folder of a recipe: the identity of its run, and digests of the files that the recipe names."""
 
 import contextlib
 import dataclasses
@@ -47,7 +47,7 @@ def open_run(recipe: Recipe, origin: Mapping[str, Any] | None = None, **identity
         **origin,
     }
     folder = RunFolder(recipe.folder, config, {"engine": engine, **recipe.identity(), **identity}, earlier_identity())
-    before = table(folder.config, "content")  # none in a folder of an earlier version
+    before = table(folder.config, "content")  # missing in a folder of an earlier version
     if changed := [key for key, found in config["content"].items() if before.get(key, found) != found]:
         folder.close()
         path = table(folder.config, "recipe", *changed[0].split(".")[:-1]).get("path")
@@ -67,7 +67,7 @@ def earlier_identity() -> dict[str, Any]:
 
 
 def contents(recipe: Recipe) -> dict[str, str]:
-    """What each path of a recipe holds that is a file or folder here, by its key."""
+    """Digests of the files and folders that a recipe names, by key."""
     sources = {"data.path": recipe.data.path}
     if recipe.evaluate.source:
         sources["evaluate.source.path"] = recipe.evaluate.source.path
@@ -84,7 +84,7 @@ def own_code(recipe: Recipe) -> dict[str, str]:
         names |= {text for text in (value if isinstance(value, list | tuple) else [value]) if isinstance(text, str)}
     found = {}
     for name in sorted(name for name in names if re.fullmatch(r"[\w.]+:\w+", name)):
-        with contextlib.suppress(ImportError, ValueError):  # a name that is no module's is refused where it is used
+        with contextlib.suppress(ImportError, ValueError):  # a wrong module name is refused when it is used
             spec = importlib.util.find_spec(name.partition(":")[0])
             if spec and spec.origin and Path(spec.origin).is_file():
                 found[name] = rows_fingerprint(Path(spec.origin))

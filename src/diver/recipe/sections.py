@@ -39,7 +39,7 @@ class Model:
     revision: str | None = None
     """The commit, tag or branch of a model on the hub."""
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
-    """auto, cpu, mps, cuda or cuda:1. With auto, a GPU is used where one is found."""
+    """auto, cpu, mps, cuda or cuda:1. With auto, a GPU is used if one is found."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of the computation; auto is bfloat16 on a GPU and float32 on a CPU, so that results do not depend on
     the kind of CPU. Some CPUs are faster in bfloat16; a run of a large model measures it and offers it in one line."""

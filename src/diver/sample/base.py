@@ -122,5 +122,5 @@ def prompts_that_fit(prompts: Mapping[str, Prompt], generator: Any) -> dict[str,
 
 
 def is_truncated(tokens: Sequence[int], limit: int, ends: Container[int]) -> bool:
-    """Whether a response, in policy tokens, stopped at its limit; one whose last token ends it did not."""
+    """Whether a response, in policy tokens, stopped at its limit without an end token."""
     return len(tokens) >= limit and tokens[-1] not in ends

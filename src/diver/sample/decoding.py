@@ -14,7 +14,7 @@ from diver.core.types import DiverError
 from diver.sample.base import Job
 from diver.sample.policy import hidden_states, logits_of
 
-ALIGNMENT = 16  # columns: what a GPU's attention kernels read is a multiple of it where the capacity allows
+ALIGNMENT = 16  # columns; attention kernels on a GPU prefer multiples of it
 # On a CPU, the capacity grows by this many columns, or by an eighth if that is more. With a larger reserve, the rows
 # lie far apart in memory and attention reads them half as fast. The eighth bounds how often a long cache is copied.
 GROWTH = 32
@@ -92,7 +92,7 @@ class RowCache(DynamicCache):
         self.lengths[rows] = lengths
 
     def keep(self, rows: Tensor) -> None:
-        """Row i becomes row `rows[i]`, which is i or beyond those that are kept; only the latter are copied."""
+        """Keep only `rows`: row i becomes row `rows[i]`. Rows that keep their place are not copied."""
         moved = rows != self.rows[: len(rows)]
         columns = int(self.lengths.max())
         for layer in self.layers:
@@ -108,7 +108,7 @@ class RowCache(DynamicCache):
         step = ALIGNMENT if self.lengths.device.type == "cuda" else 1
         self.width = min(-(-longest // step) * step, self.limit)
         self.reserve(self.width)
-        self.lengths.clamp_(max=self.width - 1)  # a row that has ended may be longer
+        self.lengths.clamp_(max=self.width - 1)  # a finished row may exceed the width
         column = torch.arange(self.width, device=self.lengths.device)
         last = self.lengths[:, None]
         seen = column <= last
@@ -154,7 +154,7 @@ class Prefill(NamedTuple):
 
 
 class Decoding:
-    """Which job each row has, how far it is, and the cache. The loop: `refill`, tokens by `logits`, `take`, `advance`.
+    """The job and progress of each row, and the cache. The loop: `refill`, tokens by `logits`, `take`, `advance`.
 
     `job` is -1 where a row is free; `count` are the tokens sampled. Tokens and their scores are kept in rings over
     steps, which are as long as the longest response may be.

@@ -19,7 +19,7 @@ from diver.tasks.hub import one_line
 
 PROXIES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 LONGEST_WAIT = 900.0  # seconds that a server may ask to wait before a retry
-LONGEST_RESPONSE, TOKENS_PER_SECOND = 900.0, 10  # what a large model on a busy server gives each of many requests
+LONGEST_RESPONSE, TOKENS_PER_SECOND = 900.0, 10  # seconds per response; tokens per second on a busy server
 _GENERATION_CONFIG = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 PLAIN_SAMPLING: dict[str, dict[str, Any]] = {
     "vllm": _GENERATION_CONFIG,
@@ -102,8 +102,7 @@ class EndpointGenerator:
 
     @property
     def note(self) -> str:
-        """What the responses depend on that no request sets; empty for a server that is known,
-        or where `extra` says."""
+        """Server settings on which the responses depend; empty for a known server, or if `extra` sets them."""
         if self.owner in PLAIN_SAMPLING or self.endpoint.extra:
             return ""
         return (
@@ -114,8 +113,8 @@ class EndpointGenerator:
     def generate(
         self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = ()
     ) -> Iterator[Generation]:
-        """As replies come. The event loop runs while the next one is waited for, so at most `concurrency` requests
-        are lost when the consumer dies."""
+        """Yield replies as they arrive. The event loop runs only while the next reply is awaited. At most `concurrency`
+        requests are lost when the consumer dies."""
         extra = PLAIN_SAMPLING.get(self.owner, {}) | dict(self.endpoint.extra)
         extra |= {"stop_token_ids": list(params.stop_token_ids)} if params.stop_token_ids else {}
         body = {"model": self.name, "temperature": params.temperature, "top_p": 1.0, "max_tokens": params.max_tokens}
@@ -141,7 +140,7 @@ class EndpointGenerator:
                         else:
                             yield task.result()
                             answered = True
-                    if answered:  # until one is answered, a common cause may refuse all of them
+                    if answered:  # before the first success, all may fail for one reason
                         yield from (error.generation for error in refused)
                         refused = []
                 if refused:
@@ -161,7 +160,7 @@ class EndpointGenerator:
         )
 
     async def _connect(self) -> tuple[str, str]:
-        """The model and its owner. DiverError where the server is not up or, without a model name, serves not just one.
+        """The model and its owner. DiverError if the server is not up or, without a model name, serves not just one.
 
         With a name, the first request decides: gateways and servers that load on demand list less than they serve.
         """
@@ -178,10 +177,10 @@ class EndpointGenerator:
         return model, owners.get(model, "")
 
     async def _models(self, client: Any) -> dict[str, str]:
-        """The models that the server lists, with their owners; DiverError where its reply is no list of models."""
+        """The models that the server lists, with their owners; DiverError if its reply is no list of models."""
         try:
             cards = sorted((await client.models.list()).data, key=lambda card: str(card.id))
-            return {str(card.id): str(getattr(card, "owned_by", "")) for card in cards}  # many servers leave it out
+            return {str(card.id): str(getattr(card, "owned_by", "")) for card in cards}  # many servers omit owned_by
         except (self._openai.NotFoundError, AttributeError, TypeError, ValueError):
             raise DiverError(
                 f"{self.endpoint.url}/models: the reply is not a list of models, so this is not an OpenAI-compatible "
@@ -203,8 +202,8 @@ class EndpointGenerator:
                 attempt += 1
 
     async def _attempt(self, client: Any, request: Request, body: Mapping[str, Any]) -> Generation:
-        """The response. Again where another attempt may have one, Refused where only other requests may,
-        DiverError where none will."""
+        """The response. Again where another attempt may have one, Refused if only other requests may,
+        DiverError if none will."""
         try:
             if isinstance(request.prompt, str):
                 reply = await client.completions.create(prompt=request.prompt, **body)
@@ -237,7 +236,7 @@ class EndpointGenerator:
             raise self._malformed(request, f"a part is missing in {str(reply)[:200]!r}") from None
         if not isinstance(text, str) or not isinstance(tokens, int):
             raise self._malformed(request, f"the text or the number of tokens is missing in {str(reply)[:200]!r}")
-        if isinstance(request.prompt, str):  # decoded as what continues it, so some tokenizers put a space in front
+        if isinstance(request.prompt, str):  # some tokenizers add a leading space to a continuation
             text = text.removeprefix(" ")
         rollout = Rollout(text, num_tokens=tokens, index=request.sample, truncated=truncated)
         return Generation(*request.key, rollout)
@@ -264,10 +263,10 @@ class EndpointGenerator:
 
 
 def _retry_after(error: Any) -> float:
-    """The seconds for which the server asks to wait; 0 where it does not."""
+    """The seconds for which the server asks to wait; 0 if it does not."""
     try:
         return max(0.0, float(error.response.headers["retry-after"]))
-    except (AttributeError, KeyError, ValueError):  # no reply, no such header, or a date
+    except (AttributeError, KeyError, ValueError):  # no reply, no Retry-After, or a date in it
         return 0.0
 
 

@@ -25,12 +25,12 @@ from diver.sample.base import Generation, Job, Key, Request, SamplingParams, pro
 from diver.sample.decoding import Decoding, check_layers
 from diver.sample.policy import Policy, entropy, positions
 
-BLOCK = 64  # samples of a problem of an evaluation that come before the next samples of any problem
+BLOCK = 64  # consecutive samples of one problem in an evaluation
 SEGMENT = {"cuda": 16}  # requests per row in a segment, which is repeated completely after a kill
-MAX_NUM_SEQS = 512  # more rows hardly raise the throughput
+MAX_NUM_SEQS = 512  # more rows hardly increase throughput
 MAX_NUM_SEQS_GPU = 1024
 MIN_NUM_SEQS = 64
-CPU_TOKENS_IN_FLIGHT = 1 << 16  # limits the number of rows if responses may be long
+CPU_TOKENS_IN_FLIGHT = 1 << 16  # bounds rows x response length
 
 
 def end_tokens(model: Any, tokenizer: Any, stop_token_ids: Sequence[int] = ()) -> list[int]:
@@ -45,7 +45,7 @@ def draw(probabilities: Tensor, numbers: np.ndarray) -> Tensor:
 
     Sums are float64: in float32, tokens of a large vocabulary that come after most of the mass would never be drawn.
     """
-    wide = torch.float32 if probabilities.device.type == "mps" else torch.float64  # which Apple's GPUs lack
+    wide = torch.float32 if probabilities.device.type == "mps" else torch.float64  # Apple's GPUs have no float64
     cumulative = probabilities.cumsum(-1, dtype=wide)
     if not torch.isfinite(cumulative[:, -1]).all():
         raise DiverError("the policy gives no finite probabilities: it has diverged, or sample.temperature is too low")
@@ -112,7 +112,7 @@ class HFGenerator:
                     yield Generation(*request.key, rollout.replace(index=request.sample))
 
     def rows_for(self, positions: int) -> int:
-        """How many rows of this many positions are decoded at a time where the user does not say.
+        """The default number of rows, of this many positions, that are decoded at a time.
 
         On a GPU, it is what fits into nine tenths of the memory that was free after the weights were loaded, at most
         1,024, a multiple of 16. A row takes its keys and values:
@@ -186,7 +186,7 @@ def sample_groups(
     """A group of `size` rollouts of each problem.
 
     Rollout j of problem i has the stream (seed, i, j): a problem that comes twice in a batch has two groups. `tokens`
-    are the token ids of the prompts by problem id, where they are known and fit.
+    are the token ids of the prompts by problem id, if they are known and fit.
     """
     given = {problem.id: prompt for problem, prompt in zip(problems, prompts, strict=True)}
     tokens = prompts_that_fit(given, generator) if tokens is None else tokens

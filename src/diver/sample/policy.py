@@ -25,7 +25,7 @@ from diver.tasks import hub
 from diver.tasks.templates import with_chat_template_kwargs
 from diver.tasks.testbeds import policy_folder
 
-BF16_PARAMETERS = 50_000_000  # below, converting to bfloat16 takes what the products save
+BF16_PARAMETERS = 50_000_000  # in smaller models, the conversion costs what bfloat16 saves
 BF16_SPEEDUP = 1.5  # bfloat16 is worth its rounding if it multiplies matrices this many times faster
 CHUNK_ELEMENTS = 1 << 27  # logits that are computed at a time; 512 MB in float32
 ADAPTERS = "adapter_config.json"  # the file that marks a folder of LoRA adapters saved by peft
@@ -35,7 +35,7 @@ class Policy(NamedTuple):
     model: Any
     tokenizer: Any
     precision: torch.dtype | None
-    """The autocast dtype; None where the weights' own is that of the computation."""
+    """The autocast dtype; None if the weights' own is that of the computation."""
 
     @property
     def pad(self) -> int:
@@ -44,7 +44,7 @@ class Policy(NamedTuple):
 
 
 class Configuration(NamedTuple):
-    """All of a policy but its weights."""
+    """Configuration and tokenizer of a policy, without its weights."""
 
     config: Any
     generation_config: Any
@@ -52,7 +52,7 @@ class Configuration(NamedTuple):
 
 
 def positions(config: Any) -> int | None:
-    """How many tokens a row may have, prompt and response; None where the configuration does not say.
+    """How many tokens a row may have, prompt and response; None if the configuration does not say.
 
     For LongRoPE (Phi-3, Phi-4-mini) these are the original positions. Beyond them transformers turns all positions of a
     batch, and what is not yet in its cache, by other factors. A response would then depend on the others in its batch.
@@ -123,7 +123,7 @@ def entropy(logp: Tensor, top_p: float = 1.0) -> Tensor:
         ordered, order = logp.detach().sort(descending=True, stable=True)
         before = ordered.exp().cumsum(-1) - ordered.exp()
         kept = torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, before < top_p)
-        logp = torch.log_softmax(logp.masked_fill(~kept, -1e4), -1)  # its exp is 0; -inf would give 0 * inf = NaN
+        logp = torch.log_softmax(logp.masked_fill(~kept, -1e4), -1)  # exp gives 0; -inf would give 0 * inf = NaN
     return -(logp.exp() * logp).sum(-1)
 
 
@@ -182,7 +182,7 @@ def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: b
 
 
 def precision_note(settings: Model, model: Any) -> str:
-    """Offers bfloat16 on a CPU that is faster in it, for a model whose time is that of its matrix products; else ""."""
+    """A line that suggests bfloat16, for a large model on a CPU that is faster in it; else ""."""
     if settings.precision != "auto" or model.device.type != "cpu" or model.num_parameters() < BF16_PARAMETERS:
         return ""
     if (speedup := bf16_speedup()) < BF16_SPEEDUP:
@@ -231,7 +231,7 @@ def weights_digest(model: Any) -> str:
 
 
 def find_device(settings: Model) -> torch.device:
-    """The device of the settings. DiverError where this machine, or this torch, does not have it."""
+    """The device of the settings. DiverError if this machine, or this torch, does not have it."""
     automatic = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(automatic if settings.device == "auto" else settings.device)
     try:
@@ -243,7 +243,7 @@ def find_device(settings: Model) -> torch.device:
 
 
 def load_configuration(settings: Model) -> Configuration:
-    """Configuration and tokenizer. DiverError where `path` is no model, or one of the two cannot be loaded."""
+    """Configuration and tokenizer. DiverError if `path` is no model, or one of the two cannot be loaded."""
     path = _locate(settings)
     options: dict[str, Any] = {"revision": settings.revision} if settings.revision else {}
     try:
@@ -258,7 +258,7 @@ def load_configuration(settings: Model) -> Configuration:
         raise DiverError(f"model.path {settings.path!r}: its tokenizer cannot be loaded ({hub.one_line(e)})") from None
     try:
         generation_config = GenerationConfig.from_pretrained(base, **options)
-    except OSError:  # a folder need not have one
+    except OSError:  # generation_config.json is optional
         generation_config = GenerationConfig.from_model_config(config)
     return Configuration(config, generation_config, tokenizer)
 

@@ -1,4 +1,4 @@
-"""How often each response comes among many samples of a prompt, at the cost of the distinct prefixes only.
+"""Count the distinct responses among many samples of a prompt, at the cost of the distinct prefixes only.
 
 Samples are exchangeable: Pass@k, distinct solutions and the distribution of answers need how often each response came,
 not in which order. So n samples at a prefix are split over the next tokens by n draws from the policy. Each child
@@ -23,7 +23,7 @@ from diver.sample.hf import end_tokens
 from diver.sample.policy import Policy, positions
 from diver.sample.prompt_cache import Prompts, attending
 
-MAX_PROMPTS = 16  # that are begun together; what follows is bounded by `max_prefixes`
+MAX_PROMPTS = 16  # prompts begun together; `max_prefixes` bounds their continuations
 
 
 class Prefixes(NamedTuple):
@@ -160,7 +160,7 @@ def _children(now: Prefixes, temperature: float, rng: np.random.Generator) -> tu
     line = (cumulative + np.arange(len(cumulative))[:, None]).ravel()
     prefix = np.repeat(np.arange(len(now.n)), now.n)
     cell = np.searchsorted(line, prefix + 1 - rng.random(len(prefix)))
-    cell, n = np.unique(np.maximum(cell, prefix * size), return_counts=True)  # i + 1e-17 is i: not the prefix before
+    cell, n = np.unique(np.maximum(cell, prefix * size), return_counts=True)  # i + 1e-17 rounds to i: same prefix
     return cell // size, cell % size, n
 
 

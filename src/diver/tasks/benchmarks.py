@@ -205,8 +205,8 @@ def prompt_with_options(question: str, options: Mapping[str, str]) -> str:
 def shuffled(problem: Problem, seed: int) -> Problem | None:
     """The problem with its options in an order drawn from (seed, problem id), and its answer moved along.
 
-    `meta["options"]` becomes label -> text as it is shown, `meta["shuffle"]` says the seed and, label by label, where
-    each option stood before. None where the prompt lists no options or the answer is not one of their labels.
+    `meta["options"]` maps the shown labels to texts. `meta["shuffle"]` has the seed and the former label of each
+    option. None if the prompt lists no options or the answer is not one of their labels.
     """
     parts = listed(problem.prompt) if isinstance(problem.prompt, str) else None
     if parts is None or problem.answer not in parts.options:

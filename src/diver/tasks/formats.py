@@ -43,7 +43,7 @@ def read_csv(path: Path, keep_empty: bool = False) -> Rows:
     number = 0
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)  # else an open quote takes in all the rows that follow
+            reader = csv.DictReader(file, strict=True)  # otherwise an unclosed quote swallows all following rows
             if twice := [name for name, count in Counter(reader.fieldnames or ()).items() if name and count > 1]:
                 raise DiverError(f"{path}: has more than one column {twice[0]!r}; rename all but one")
             for number, row in enumerate(reader, start=1):
@@ -57,7 +57,7 @@ def read_csv(path: Path, keep_empty: bool = False) -> Rows:
 
 
 def load_json(path: Path) -> Any:
-    """The value of a JSON file; DiverError where it is none."""
+    """The value of a JSON file; DiverError if it is none."""
     try:
         return json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:

@@ -14,13 +14,13 @@ PATIENCE = 10.0  # seconds
 
 
 class HubUnreachable(DiverError):
-    """There is no network, or no answer."""
+    """The hub cannot be reached."""
 
 
 def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | None = None) -> str | None:
     """The commit that `revision` of a repository stands for, its newest without one.
 
-    Where HF_HUB_OFFLINE is set, it is the one that was downloaded last, None where none was.
+    Where HF_HUB_OFFLINE is set, it is the one that was downloaded last, None if none was.
 
     Raises:
         DiverError: the hub cannot be reached, lacks the repository or revision, or does not give it to this user.
@@ -31,7 +31,7 @@ def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | 
     hub = HfApi()
     try:
         info = hub.repo_info(name, repo_type=kind, revision=revision, timeout=PATIENCE)
-        if info.gated:  # which only hides the files
+        if info.gated:  # a gated data set is listed, but its files are not readable
             hub.auth_check(name, repo_type=kind)
         return info.sha
     except E.OfflineModeIsEnabled:
@@ -47,7 +47,7 @@ def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | 
         reason = f"refused by the hub ({one_line(error)}); try again later"
     except ValueError:
         reason = f"is neither here nor a name that a {kind} on the hub could have (owner/name)"
-    except Exception as error:  # its class depends on the HTTP library of huggingface_hub
+    except Exception as error:  # the exception class depends on the HTTP library
         local = "a folder" if kind == "model" else "a .jsonl, .json, .csv or .parquet file"
         raise HubUnreachable(
             f"{name}: the hub ({hub.endpoint}) cannot be reached ({one_line(error)}); give {local} instead, or set "

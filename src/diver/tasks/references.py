@@ -85,7 +85,7 @@ def is_letter(answer: str, small: bool = False) -> bool:
 
 
 def final_answer(given: str) -> str:
-    """The answer that a reference comes to, where it is a whole solution; else the reference itself."""
+    """The final answer of a reference that is a complete solution; else the reference itself."""
     if _GSM8K.search(given):
         return after_hashes(given)
     statement = stated(given)

@@ -45,7 +45,7 @@ def read_rows(source: Source, key: str) -> tuple[Rows, list[str]]:
     ignored = [f"{source.path}: every row is read; {', '.join(given)} is for a data set on the hub"] if given else []
     if path.exists():
         files, notes = row_files(path)
-        if given and len(files) > 1:  # a part may be meant, such as the test files
+        if given and len(files) > 1:  # the key may be meant to select one of them
             raise DiverError(
                 f"{key.removesuffix('path')}{given[0]}: is for a data set on the hub, and every file of the folder "
                 f"{source.path} is read: leave it out, or name the file to read as {key}"

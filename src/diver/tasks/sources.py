@@ -38,7 +38,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "id": ("id", "extra_info.index"),
     "source": ("source", "data_source"),
 }
-"""What a row gives, and the names under which it may stand, in the order in which they are tried."""
+"""The parts of a row, each with the column names that are tried, in order."""
 THREE_WORDS = re.compile(r"(?:\b[A-Za-z]{2,}[,;:.]? +){3}")
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -67,14 +67,14 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
     if unknown := set(source.columns) - set(COLUMNS):
         raise DiverError(f"{prefix}columns: unknown {', '.join(sorted(unknown))}; choose from {', '.join(COLUMNS)}")
     if source.limit is not None and source.limit < 1:
-        raise DiverError(f"{prefix}limit: must be at least 1, is {source.limit}")
+        raise DiverError(f"{prefix}limit: must be at least 1, not {source.limit}")
     rows, notes = read_rows(source, f"{prefix}path")
     if adapt:
         rows = adapted(rows, adapt, name)
     try:
         problems = deduplicate(rows, replace(source, path=name or source.path), source.path, notes)
     except InvalidRow as error:
-        raise DiverError(f"{error}{'' if name else _options(error, prefix)}") from error  # a benchmark has no such keys
+        raise DiverError(f"{error}{'' if name else _options(error, prefix)}") from error  # a benchmark has no such key
     for problem in problems:
         get_grader(problem.verifier, f"{prefix}verifier").check(problem, f"{source.path}: ")
     prose = [  # answers of three or more words without a formula
@@ -180,7 +180,7 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
     answer, verifier, _ = answer_and_verifier(text, str(raw), f"{name} {source.path}", options)
     if source.verifier != "auto":
         verifier = source.verifier
-    if ":" in verifier:  # it reads the reference answer by its own rules
+    if ":" in verifier:  # a custom verifier reads the reference answer itself
         answer = after_hashes(str(raw))
     meta = row.get("meta") or row.get("extra_info") or {}
     meta = dict(meta) if isinstance(meta, Mapping) else {"meta": meta}
@@ -239,7 +239,7 @@ def _check_text(problem: Problem, where: str) -> None:
 
 
 def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, option: str = "") -> Any:
-    """`first_value`; InvalidRow, with the option that names another column if there is one, where there is none."""
+    """`first_value`; without a value InvalidRow, with the option that names another column."""
     value = first_value(row, paths)
     if value is None:
         if empty := [path for path in paths if path in row]:
@@ -258,7 +258,7 @@ def first_value(row: Mapping[str, Any], paths: Iterable[str]) -> Any:
 
 
 def value_at(row: Mapping[str, Any], path: str) -> Any:
-    """The value of a column, or of a field inside one: `reward.outcome`. None where there is none."""
+    """The value of a column, or of a field inside one: `reward.outcome`. None if there is none."""
     if path in row:
         return row[path]
     value: Any = row

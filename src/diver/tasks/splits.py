@@ -41,7 +41,7 @@ def load(data: Data, eval_source: Source | None, eval_count: int) -> tuple[list[
 
 
 def _read(source: Source, data: Data, key: str, eval_count: int = 0) -> tuple[list[Problem], list[str]]:
-    """The problems of a source; of a testbed those for training, or `eval_count` held-out ones."""
+    """The problems of a source. A testbed gives its training problems, or `eval_count` held-out ones."""
     if is_testbed(source.path):
         return generate(source, data, eval_count or None, held_out=bool(eval_count), key=key), []
     loaded = load_problems(source, key)

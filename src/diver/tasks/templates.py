@@ -15,7 +15,7 @@ from diver.tasks.verify import get_grader
 
 QUESTION = "{QUESTION}"
 PART = 256  # prompts tokenised at a time; a million at once would take 20 GB
-MANY = 10_000  # so many prompts take some seconds to tokenise
+MANY = 10_000  # from here on, tokenising takes seconds
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def render(problem: Problem, template: str = "plain", tokenizer: Any = None) -> 
 
     A prompt that already is chat messages goes through the tokenizer's chat template unchanged, without the system text
     and instructions of this template. What comes through a chat template already has its special tokens: encode it with
-    `add_special_tokens=False`. DiverError: an unknown name, or no chat template where one is needed.
+    `add_special_tokens=False`. DiverError: an unknown name, or no chat template if one is needed.
     """
     if template not in TEMPLATES:
         raise DiverError(f"unknown prompt template {template!r}; choose one of {', '.join(TEMPLATES)}")
@@ -79,7 +79,7 @@ def chat_messages(problem: Problem, layout: Template) -> list[dict[str, str]]:
         DiverError: the messages end with a response.
     """
     if not isinstance(problem.prompt, str):
-        if problem.prompt[-1]["role"] == "assistant":  # as in data to be imitated; it may be the answer
+        if problem.prompt[-1]["role"] == "assistant":  # e.g. in supervised data; it may be the answer
             raise DiverError(
                 f"problem {problem.id!r}: its last message is the assistant's; end a prompt with the user's"
             )
@@ -118,7 +118,7 @@ def between_turns(template: str, tokenizer: Any, ends: Iterable[int]) -> tuple[s
 
 
 def check_used(variables: Mapping[str, Any], template: str, problems: Sequence[Problem], where: str) -> None:
-    """DiverError for variables of a chat template where no prompt goes through it."""
+    """Raises DiverError for variables of a chat template that no prompt uses."""
     if variables and not TEMPLATES[template].chat and all(isinstance(problem.prompt, str) for problem in problems):
         raise DiverError(
             f"{where}: the template {template!r} does not use the model's chat template; 'chat' and 'boxed' do"
@@ -166,7 +166,7 @@ class Prompted(NamedTuple):
 
 
 def prompted(problems: Sequence[Problem], template: str, tokenizer: Any, longest: int) -> Prompted:
-    """Render by `template_for` them and tokenise; prompts of more than `longest` tokens are left out."""
+    """Render and tokenise the prompts; those of more than `longest` tokens are left out."""
     template = template_for(template, problems, tokenizer)
     texts = [render(p, template, tokenizer) for p in problems]
     ids = encode(tokenizer, texts)

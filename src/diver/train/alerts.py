@@ -1,4 +1,4 @@
-"""Alerts: what goes wrong in a run, from its metrics, in words, and at which steps.
+"""Alerts: problems of a run, found from its metrics, in words and with the steps.
 
 The page of a run shows all of them with their intervals; `AlertLog` prints each once while the run trains. alerts.toml
 has the limits, and alert_rates.toml the rates of false alarms that studies/alerts has measured at them.
@@ -23,8 +23,8 @@ from diver.core.run_folder import metrics_table
 if TYPE_CHECKING:
     import pandas as pd
 
-NOISE = 2.0  # standard errors by which a mean must move to count as moved
-STEPS = 5  # how long an alert has held when it is printed
+NOISE = 2.0  # minimum change of a mean, in standard errors
+STEPS = 5  # consecutive steps after which an alert is printed
 DIVERGING = "Diversity rises while the outcome reward falls"
 DIVERSITIES = ("textual", "equational")
 
@@ -78,7 +78,7 @@ class LiveAlerts:
         self._log = AlertLog(self._added(), f"{folder.name}: ")
 
     def look(self) -> None:
-        """Print what the rows since the last look raise."""
+        """Print the alerts of the rows since the last call."""
         for row in self._added():
             self._log.log(row["step"], row)
 
@@ -136,7 +136,7 @@ def _rates() -> Mapping[str, Mapping[str, Any]]:
 
 
 def rate(title: str, limit: float) -> str:
-    """The rate of false alarms in words, with a space before it; empty where it is not measured at this limit."""
+    """The rate of false alarms in words, with a space before it; empty if it is not measured at this limit."""
     found = _rates().get(title)
     if found is None or found["limit"] != limit:
         return ""
@@ -172,7 +172,7 @@ def level(
         return None
     beyond = (values > above * unit) | (values < below * unit)
     if part := mostly or hardly:
-        little = mean(metrics.reindex(columns=[part]).loc[known.index, part]) < values / 2  # not where it is unknown
+        little = mean(metrics.reindex(columns=[part]).loc[known.index, part]) < values / 2  # False where it is unknown
         beyond &= little if hardly else ~little
     if not (spans := _spans(beyond)):
         return None

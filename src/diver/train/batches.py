@@ -20,7 +20,7 @@ from transformers.cache_utils import DynamicLayer
 from diver.core.types import Group
 from diver.sample.policy import attention, hidden_states
 
-NAME = "diver_shared_prompts"  # name of the attention while a micro-batch runs
+NAME = "diver_shared_prompts"  # name under which the attention is registered
 
 
 class Row(NamedTuple):
@@ -185,7 +185,7 @@ def before_responses(model: Any, batch: Batch) -> Tensor:
 
 
 def _places(tokens: Tensor) -> Tensor:
-    """The number of each token in reading order, from 0, of a mask [n, T]; any for padding: int64 [n, T]."""
+    """The index of each token of a mask [n, T] in reading order, int64 [n, T]; arbitrary at padding."""
     return (tokens.flatten().cumsum(0) - 1).clamp(min=0).view_as(tokens)
 
 

@@ -60,7 +60,7 @@ def save(
 
 
 def check(path: Path) -> None:
-    """Raises DiverError where a file of the checkpoint is not what was saved: gone, or with other bytes."""
+    """Raises DiverError if a file of the checkpoint is missing or differs from what was saved."""
     if not (path / CHECKSUMS).is_file():
         return  # a checkpoint of an earlier version
     for name, checksum in read_json(path / CHECKSUMS).items():
@@ -116,7 +116,7 @@ def restore(path: Path, policy: Policy, optimizer: torch.optim.Optimizer) -> int
 
 
 STATE, ARRAYS = "method.json", "method.bin"
-"""The values; and the arrays, int32, one after another."""
+"""File names of the state's values, and of its arrays (int32, concatenated)."""
 
 
 def write_state(path: Path, state: State) -> None:
@@ -141,7 +141,7 @@ def without_arrays(state: State) -> tuple[State, list[np.ndarray]]:
 
 
 def read_state(path: Path) -> State:
-    """The state in the folder `path`; empty where the method had kept nothing."""
+    """The state in the folder `path`; empty if the method had kept nothing."""
     if not (path / STATE).is_file():
         return {}
     found = np.fromfile(path / ARRAYS, "<i4") if (path / ARRAYS).is_file() else np.empty(0, np.int32)
@@ -151,7 +151,7 @@ def read_state(path: Path) -> State:
         nonlocal start
         if isinstance(value, dict) and value.keys() == {ARRAYS}:
             start += value[ARRAYS]
-            return found[start - value[ARRAYS] : start].copy()  # a view would keep all of them in memory
+            return found[start - value[ARRAYS] : start].copy()  # a view would keep the complete array in memory
         return {key: restored(v) for key, v in value.items()} if isinstance(value, dict) else value
 
     state = dict(restored(read_json(path / STATE)))

@@ -80,7 +80,7 @@ class Trackio:
     def __init__(self, folder: Path, project: str, config: Mapping[str, Any]) -> None:
         import trackio
 
-        name = f"{folder.resolve().name}-{run_id(folder, config)[:4]}"  # a run is known by its name
+        name = f"{folder.resolve().name}-{run_id(folder, config)[:4]}"  # the logger identifies a run by its name
         self._run = trackio.init(project, name=name, resume="allow", embed=False, config=dict(config))
         self.close = self._run.finish
 
@@ -98,7 +98,7 @@ def run_id(folder: Path, config: Mapping[str, Any]) -> str:
 
 
 def check_loggers(settings: Log) -> None:
-    """Raises DiverError where the library of a logger is not installed."""
+    """Raises DiverError if the library of a logger is not installed."""
     if missing := [name for name in settings.to if find_spec(name) is None]:
         raise DiverError(f"log.to: {missing[0]} is not installed; pip install {missing[0]}")
 

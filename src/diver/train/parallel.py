@@ -105,7 +105,7 @@ def _failure(log: Path, code: int) -> str:
 def _start(run: Run, logs: Path) -> subprocess.Popen:
     with open(logs / f"{run.name}.log", "ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-c", _CHILD, *sys.argv[1:]],  # its run records the command
+            [sys.executable, "-c", _CHILD, *sys.argv[1:]],  # the run folder records the command
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,

@@ -185,7 +185,7 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
     prompt = train.ids[problem.id]
     decode = partial(tokenizer.decode, skip_special_tokens=True)
     rollouts = []
-    for i in range(recipe.sample.group_size * recipe.method.selection.multiplier):  # every other one is correct
+    for i in range(recipe.sample.group_size * recipe.method.selection.multiplier):  # alternately correct and wrong
         tokens = [*prompt[: 1 + i % len(prompt)]]
         text, correct = decode(tokens), i % 2 == 0
         rollouts.append(
@@ -218,7 +218,7 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
     try:
         values, arrays = without_arrays(state)
         kept = json.loads(to_json(values)) == values and all(a.dtype == np.int32 and a.ndim == 1 for a in arrays)
-    except (TypeError, ValueError):  # such as a set
+    except (TypeError, ValueError):  # JSON cannot store it, e.g. a set
         kept = False
     if not kept:
         raise DiverError(

@@ -55,10 +55,10 @@ def stop_request(stop: Stop | None = None) -> Iterator[Stop]:
         stop.signal = number
         stop.set()
         if number == signal.SIGINT:
-            with contextlib.suppress(OSError):  # not through a buffer, which may be in use where the signal came
+            with contextlib.suppress(OSError):  # unbuffered: the signal may have interrupted a buffered write
                 os.write(2, b"\n" + NOTICE.encode())
 
-    if threading.current_thread() is not threading.main_thread():  # only there may signals be handled
+    if threading.current_thread() is not threading.main_thread():  # Python handles signals only in the main thread
         yield stop
         return
     before = {number: signal.getsignal(number) for number in SIGNALS}

@@ -38,7 +38,7 @@ from diver.train.update import update
 KS = (1, 4, 16, 64)  # values of k for Pass@k on the held-out problems
 
 DECIDED = (Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER)
-MANY_FAILURES = 8  # failures that stop the run if the verifier has decided nothing before
+MANY_FAILURES = 8  # failures without any verdict that stop the run
 
 
 class Trainer:
@@ -108,7 +108,7 @@ class Trainer:
                 bar.set_postfix_str(_status(row))
                 bar.update()
             if evaluates and not folder.evaluated(steps, evaluation.num_samples):
-                row = self._evaluate(steps, evaluation.num_samples, bar)  # a longer run was stopped, and is to end here
+                row = self._evaluate(steps, evaluation.num_samples, bar)  # a longer run was stopped and ends here
                 folder.add_to_row(steps, row)
                 for logger in self.loggers:
                     logger.log(steps, row)
@@ -199,7 +199,7 @@ class Trainer:
         return graded, trained[: train.batch_size]
 
     def _check_verifier(self, batch: list[Group]) -> None:
-        """DiverError where the verifier has decided nothing in this process, but failed: no response would teach.
+        """DiverError if the verifier has decided nothing in this process, but failed: no response would teach.
 
         A response that was cut is not its to decide, and a few failures beside these may be those of the responses.
         """

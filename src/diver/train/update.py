@@ -42,7 +42,7 @@ def response_logprobs(
     with torch.autocast(model.device.type, policy.precision, enabled=policy.precision is not None):
         if shares_prompts(model):
             hidden = before_responses(model, batch)
-        else:  # every row is run with its prompt
+        else:  # each row is padded and run with its own prompt
             inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.position}
             hidden = hidden_states(model, **inputs, use_cache=False)[:, -mask.shape[1] - 1 : -1][mask]
         logprobs, entropies = token_logprobs(
@@ -201,7 +201,7 @@ def update(
             selected = torch.zeros(int(lengths.sum()), dtype=torch.bool, device=policy.model.device)
         elif loss.selects_tokens:
             tokens = all_tokens(policy, rows, loss, temperature, budget)
-            uniform = torch.rand(len(tokens.logprobs), generator=random)  # by rows, not by micro-batches
+            uniform = torch.rand(len(tokens.logprobs), generator=random)  # per row, so micro-batches do not matter
             selected = loss.select_tokens(tokens._replace(uniform=uniform.to(tokens.logprobs.device), anchor=anchor))
         rows = _with_gradient(rows, loss, config, selected)
         sums = accumulate(policy, rows, loss, temperature, budget, selected, reference)
@@ -213,7 +213,7 @@ def update(
 
         if i == 0:
             mismatch = sums["mismatch"]
-            if loss.recomputes_logprobs:  # the update begins at the recomputed ones
+            if loss.recomputes_logprobs:  # the ratio is 1 at the recomputed log-probs
                 sampled = [r for group in groups[: len(mini_batch)] for r in group.rollouts]
                 recomputed = [r for group in mini_batch for r in group.rollouts]
                 mismatch = 0.0
@@ -225,7 +225,7 @@ def update(
             totals[key] += value
         totals["tokens"] += float(lengths.sum())
         totals["selected"] += 0.0 if selected is None else float((selected != 0).sum())
-    optimizer.zero_grad()  # frees the gradients before sampling
+    optimizer.zero_grad()  # free the gradients before sampling
 
     updates = max(1, len(norms))
     all_sampled, active = max(1.0, totals["tokens"]), max(1.0, totals["active"])

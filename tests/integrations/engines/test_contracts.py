@@ -84,7 +84,7 @@ def test_slime_refuses():
         ({"use_opd": True}, "set use_opd=False (it is True)"),
         (
             {"num_rollout": None},
-            "num_rollout: slime tells a reward function nothing of --num-epoch; give --num-rollout",
+            "num_rollout: slime does not pass --num-epoch to a reward function; give --num-rollout",
         ),
     ):
         refused(told, lambda changes=changes: process(c.slime_args(**changes), c.slime_samples()))

@@ -118,7 +118,7 @@ def test_verls_own_options_have_the_last_word():
         assert str(error.value).startswith(f"{option}: {told}")
     command(recipe, ["actor_rollout_ref.rollout.multi_turn.enable=False"])
     assert options(recipe)["actor_rollout_ref.actor.strategy"] == "fsdp2"
-    with pytest.raises(DiverError, match=r"algorithm.diver is what the recipe says: change its section \[method\]"):
+    with pytest.raises(DiverError, match=r"algorithm.diver is set by the recipe: change its section \[method\]"):
         command(recipe, ["+algorithm.diver.method=grpo"])
     with pytest.raises(DiverError, match="verl.overrides.0: should match pattern .*=', not 'nnodes'"):
         make_recipe({"verl": {"overrides": ["nnodes"]}})

@@ -481,7 +481,11 @@ def brevity(completions, **_):
     [
         ([brevity], None, "reward functions brevity: TRL would add their rewards to an advantage that is normalised"),
         ([brevity], [0.1, 1.0], "reward functions brevity: TRL would add"),
-        ([], [2.0], "reward_weights gives the advantage the weight 2.0, and it is normalised already: give it 1"),
+        (
+            [],
+            [2.0],
+            "reward_weights gives the advantage the weight 2.0, but the advantage is already normalised: give it 1",
+        ),
         ([brevity], [0.0, 1.0], None),
         ([], [1.0], None),
     ],

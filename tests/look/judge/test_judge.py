@@ -275,9 +275,9 @@ def test_a_benchmark_under_another_name(alike, tmp_path):
         ({"models": ("a=x.jsonl",)}, "name 2 to 10 models as NAME=PATH; 1 are named"),
         ({"models": ("x.jsonl", "b=y.jsonl")}, "x.jsonl: must be NAME=PATH"),
         ({"models": ("a=x", "a=y")}, "a=y: another model is named 'a'"),
-        ({"rounds": 0}, "--rounds: must be at least 1, is 0"),
+        ({"rounds": 0}, "--rounds: must be at least 1, not 0"),
         ({"max_tokens": 0}, "--max-tokens: must be at least 1"),
-        ({"temperature": -1.0}, "--temperature: must be a finite number of at least 0, is -1.0"),
+        ({"temperature": -1.0}, "--temperature: must be a finite number of at least 0, not -1.0"),
         ({"temperature": float("nan")}, "--temperature: must be a finite number"),
         ({"url": "localhost"}, "--url localhost: must begin with http"),
         (

@@ -55,7 +55,7 @@ class GroupAdvantage:
             (`one_outcome`).
         weights: one per function of `outcome`.
         answer_ends: called as `outcome` is. It returns the characters of each completion up to the end of its answer,
-            None where that is unknown. Our verifiers find the end themselves.
+            None if that is unknown. Our verifiers find the end themselves.
         verifier: the grader of our grades.
         verification: the limits of grading.
         ends: end tokens that the model has besides the tokenizer's.
@@ -98,7 +98,7 @@ class GroupAdvantage:
         self.source, self.verification = Source(path="TRL", verifier=verifier), verification
         self.ends: set[Any] = {getattr(tokenizer, "eos_token_id", None), *ends}
         self.entry: Any = self
-        """What stands among the trainer's reward functions."""
+        """The object that is among the trainer's reward functions."""
 
     def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **inputs: Any
@@ -143,7 +143,7 @@ class GroupAdvantage:
     def _evaluated(
         self, groups: Sequence[Group], first: int, count: int, log_metric: Callable[[str, float], None]
     ) -> list[float]:
-        """This process's outcomes, NaN where no function is for a prompt: an evaluation has no advantages."""
+        """This process's outcomes, NaN if no function is for a prompt: an evaluation has no advantages."""
         outcomes = np.concatenate([group.outcomes for group in groups])
         scored = [group for group in groups if not np.isnan(group.outcomes).any()]
         metrics = {"reward/outcome": float(np.nanmean(outcomes))} | sampling_metrics(scored) if scored else {}
@@ -160,7 +160,7 @@ class GroupAdvantage:
         self.check(args)
 
     def check(self, args: Any) -> None:
-        """DiverError where the trainer's configuration `args` is not that of the method."""
+        """DiverError if the trainer's configuration `args` is not that of the method."""
         check(args, self.method)
 
     def _graded(
@@ -170,7 +170,7 @@ class GroupAdvantage:
         tokens: Sequence[Sequence[int]],
         inputs: Mapping[str, Any],
     ) -> list[Row]:
-        """This process's rows with their outcomes, NaN where `outcome` gave None."""
+        """This process's rows with their outcomes, NaN if `outcome` gave None."""
         truncated, written = self._truncated(tokens, inputs), [*map(_written, completions)]
         grades: Sequence[Grade | None] = [None] * len(completions)
         ends: Sequence[int | None]
@@ -189,7 +189,7 @@ class GroupAdvantage:
         for i, (prompt, ids, end) in enumerate(zip(prompts, tokens, ends, strict=True)):
             turns = _turns(completions[i])
             text = self._response(completions[i], ids, turns)
-            start = text.rfind(written[i])  # what is graded stands behind a parsed thought
+            start = text.rfind(written[i])  # the graded text follows the parsed thought
             rollout = Rollout(
                 text,
                 list(ids),
@@ -216,7 +216,7 @@ class GroupAdvantage:
         return [None] * len(columns["completions"])
 
     def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
-        limit = self.args.max_completion_length or 1  # without a limit, what no end token ends was cut
+        limit = self.args.max_completion_length or 1  # without a limit, no end token means truncated
         return [is_truncated(ids, limit, self.ends) for ids in tokens]
 
     def _response(self, completion: Any, ids: Sequence[int], turns: Sequence[Turn]) -> str:
@@ -233,7 +233,7 @@ class GroupAdvantage:
     def _is_thinking(self, prompt: Any, ids: Sequence[int]) -> bool:
         """Whether the prompt opened a thought that the completion did not close.
 
-        In its tokens: of messages that TRL has parsed the thought may be gone.
+        The tokens are read, since TRL may have removed the thought from a parsed message.
         """
         if not isinstance(prompt, str):
             settings = getattr(self.args, "chat_template_kwargs", None) or {}
@@ -288,7 +288,7 @@ def gathered(make: Callable[[], list[Row]]) -> tuple[list[Row], int]:
 
     A process that fails says so to the others, which otherwise would wait for it.
     """
-    from accelerate import PartialState  # comes with TRL; what TRL can carry is known without it
+    from accelerate import PartialState  # installed with TRL; other functions here work without it
     from accelerate.utils import gather_object
 
     rows: list[Row] = []

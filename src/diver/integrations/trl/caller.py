@@ -26,13 +26,12 @@ def calling_trainer() -> Any | None:
 
 
 def is_training(trainer: Any) -> bool:
-    """Whether a batch is one of the training, by what TRL itself asks; an evaluation has the model in its other
-    mode."""
+    """Whether a batch is one of the training. As in TRL, the mode of the model decides."""
     return getattr(getattr(trainer, "model", None), "training", True)
 
 
 def check_loss(trainer: Any) -> None:
-    """Raises DiverError where the trainer has another loss than GRPOTrainer's, or a term that no method has."""
+    """Raises DiverError if the trainer has another loss than GRPOTrainer's, or a term that no method has."""
     classes = type(trainer).__mro__
     names = [cls.__name__ for cls in classes]
     for cls in classes[: names.index("GRPOTrainer")] if "GRPOTrainer" in names else ():
@@ -49,7 +48,7 @@ def check_loss(trainer: Any) -> None:
 
 
 def check_alone(trainer: Any, own: Any) -> None:
-    """Raises DiverError where TRL would add the rewards of other functions to those of `own`, or scale these."""
+    """Raises DiverError if TRL would add the rewards of other functions to those of `own`, or scale these."""
     functions = list(trainer.reward_funcs)
     given = getattr(
         trainer, "reward_weights", trainer.args.reward_weights
@@ -58,8 +57,8 @@ def check_alone(trainer: Any, own: Any) -> None:
     index = next((i for i, function in enumerate(functions) if function is own), 0)
     if weights[index] != 1:
         raise DiverError(
-            f"GRPOConfig.reward_weights gives the advantage the weight {weights[index]}, and it is normalised already: "
-            "give it 1"
+            f"GRPOConfig.reward_weights gives the advantage the weight {weights[index]}, but the advantage is "
+            "already normalised: give it 1"
         )
     rewards = list(zip(functions, weights, strict=True))
     for i, (function, weight) in enumerate(rewards):

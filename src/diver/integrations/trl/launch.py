@@ -1,4 +1,4 @@
-"""From a recipe to what TRL's GRPOTrainer is given. Neither TRL nor torch is imported."""
+"""Convert a recipe to the arguments of TRL's GRPOTrainer. Neither TRL nor torch is imported."""
 
 import re
 import sys
@@ -18,7 +18,7 @@ STEPS = {
     "logging_first_step": False,
     "save_strategy": "steps",
 }
-"""By which the rows of the run folder are counted, and the problems of a resumed run are those that are left."""
+"""One row of the run folder per rollout step, and an order of problems that a resumed run continues."""
 EVALUATION = ("do_eval", "num_generations_eval", "per_device_eval_batch_size")
 CORRECTION = "vllm_importance_sampling_"
 UNCORRECTED = {
@@ -59,7 +59,7 @@ def arguments(recipe: Recipe) -> dict[str, Any]:
         "adam_beta1": train.betas[0],
         "adam_beta2": train.betas[1],
         "save_steps": train.save_steps * updates,
-        "logging_steps": updates,  # so that a row of TRL's log is a rollout step
+        "logging_steps": updates,  # one row of TRL's log per rollout step
         "report_to": list(log.to) or "none",
         "use_cpu": recipe.model.device == "cpu",
         "use_vllm": trl.vllm != "off",
@@ -91,7 +91,7 @@ def _check_options(options: Collection[str], objective: Collection[str], fields:
 
 
 def adapters(recipe: Recipe) -> dict[str, Any] | None:
-    """The fields of peft's LoraConfig; none where the weights are trained."""
+    """The fields of peft's LoraConfig; none if the weights are trained."""
     trl = recipe.trl
     if not trl.lora_rank:
         return None

@@ -42,10 +42,10 @@ class Shape(NamedTuple):
     hidden: int
     intermediate: int
     key_values: int
-    """Key-value heads times the size of one."""
+    """Number of key-value heads times the head size."""
     vocabulary: int
     adapters: int = 0
-    """Parameters of the adapters; 0 where the weights are trained."""
+    """Parameters of the adapters; 0 if the weights are trained."""
 
 
 class Part(NamedTuple):
@@ -123,7 +123,7 @@ def nearest(shape: Shape, recipe: Recipe, card: int) -> str:
     """What fits on the card: the recipe with half as many responses in a forward pass, or problems in a step, and so
     on."""
     train = recipe.train
-    for rows in _halves(recipe.trl.rows_per_device):  # rows decide the memory of the update, problems that of sampling
+    for rows in _halves(recipe.trl.rows_per_device):  # rows: memory of the update; problems: of sampling
         for problems in _halves(train.batch_size):
             mini = math.gcd(problems, train.mini_batch_size)
             smaller = replace(train, batch_size=problems, mini_batch_size=mini)
@@ -136,7 +136,7 @@ def nearest(shape: Shape, recipe: Recipe, card: int) -> str:
 
 
 def check(shape: Shape, recipe: Recipe, card: int) -> None:
-    """DiverError where the batch does not fit on a card of `card` GB, with the nearest one that does."""
+    """DiverError if the batch does not fit on a card of `card` GB, with the nearest one that does."""
     if not fits(shape, recipe, card):
         sampling, update = (size / GB for size in peaks(parts(shape, recipe, card)))
         vllm = "" if recipe.trl.vllm != "off" else ", or --trl.vllm colocate, which samples as many rows as fit"

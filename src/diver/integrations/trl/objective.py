@@ -120,7 +120,7 @@ def known(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def installed() -> tuple[int, int] | None:
-    """The version of the installed TRL, None where TRL is not installed."""
+    """The version of the installed TRL, None if TRL is not installed."""
     try:
         major, minor = re.findall(r"\d+", importlib.metadata.version("trl"))[:2]
     except importlib.metadata.PackageNotFoundError:
@@ -133,7 +133,7 @@ def dotted(version: tuple[int, ...]) -> str:
 
 
 def check(args: Any, method: Method) -> None:
-    """Raises DiverError where the GRPOConfig `args` would change advantages, or has another objective than `method`."""
+    """Raises DiverError if the GRPOConfig `args` would change advantages, or has another objective than `method`."""
     wanted, unsloth = config(method), type(args).__name__.startswith("Unsloth")
     if unsloth and isinstance(method.loss, HighEntropyLoss) and (installed() or UNSLOTHS) <= UNSLOTHS:
         raise DiverError(
@@ -149,7 +149,7 @@ def check(args: Any, method: Method) -> None:
     if "epsilon_high" in given and given["epsilon_high"] is None:
         given["epsilon_high"] = args.epsilon
     if given.get("router_aux_loss_coef", 0) is None:
-        wanted.pop("router_aux_loss_coef")  # a model without experts has no such loss; `check_loss` asks the trainer
+        wanted.pop("router_aux_loss_coef")  # no experts, no such loss; `check_loss` checks the model
     if not method.loss.kl_coef:
         wanted.pop("use_bias_correction_kl", None)  # the divergence is not in the loss
     wrong = [f"{name}={value!r} (it is {given[name]!r})" for name, value in wanted.items() if given[name] != value]

@@ -43,7 +43,7 @@ METRICS = {
     "policy/entropy": "entropy",
     "policy/logprob_mismatch": "sampling/sampling_logp_difference/mean",  # with vLLM
 }
-"""What the run folder calls TRL's metrics; those of the method have the same names in both."""
+"""TRL's metric -> its name in the run folder. Metrics of the method have the same names in both."""
 
 
 class RunRecorder(TrainerCallback):
@@ -67,7 +67,7 @@ class RunRecorder(TrainerCallback):
 
     def on_log(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         logs: Mapping[str, float] = given["logs"]
-        if "time/verify" not in logs:  # the summary at the end
+        if "time/verify" not in logs:  # TRL's summary at the end of training
             return
         ours = {name: value for name, value in logs.items() if name in self.ours}
         trls = {name: logs[key] for name, key in METRICS.items() if key in logs}
@@ -90,8 +90,8 @@ class RunRecorder(TrainerCallback):
 def run(recipe: Recipe) -> None:
     """Begin or resume the run of `recipe`; on the first of several processes the run folder is written.
 
-    One process saves and stops on SIGTERM and Ctrl-C, as the built-in trainer does; of several, their launcher has the
-    signals.
+    One process saves and stops on SIGTERM and Ctrl-C, as the built-in trainer does; with several,
+    their launcher does.
     """
     processes = PartialState(cpu=recipe.model.device == "cpu")
     if recipe.trl.vllm == "server" and processes.device.type != "cuda":
@@ -150,7 +150,7 @@ def run(recipe: Recipe) -> None:
 
 
 def check(recipe: Recipe) -> None:
-    """Raises DiverError where the installed TRL or peft refuses what the recipe becomes; loads no model."""
+    """Raises DiverError if the installed TRL or peft refuses what the recipe becomes; loads no model."""
     _lora(recipe)
     grpo_config(recipe)
 

@@ -84,7 +84,7 @@ def _group(uid: str, rows: Sequence[Mapping[str, Any]], decode: Decode, truncate
     name = uid
     if "id" in info:
         name = str(info["id"])
-    elif "index" in info:  # which verl's own scripts count from 0 in every data set
+    elif "index" in info:  # verl's scripts number each data set from 0
         name = f"{rows[0]['data_source']}/{info['index']}" if rows[0].get("data_source") else str(info["index"])
     tokens = rows[0]["prompts"].tolist() if "prompts" in rows[0] else []
     prompt = decode(tokens) if tokens else ""
@@ -100,7 +100,7 @@ def _rollout(row: Mapping[str, Any], index: int, decode: Decode, truncated: Trun
     grade, logprobs, end = info.get("grade"), row.get("rollout_log_probs"), info.get("answer_end")
     return Rollout(
         decode(tokens[own].tolist()),
-        answer_end=int(end) if end is not None and bool(own.all()) else None,  # else tools' text counts
+        answer_end=int(end) if end is not None and bool(own.all()) else None,  # else it counts tools' text
         tokens=tokens[own].tolist(),
         logprobs=None if logprobs is None else logprobs[own].float().numpy(),
         index=index,

@@ -169,7 +169,7 @@ def _actor(loss: PolicyLoss) -> dict[str, Any]:
 def check(method: Method, select: Callable[[str], Any]) -> None:
     """Raises DiverError, with the option to give, where verl's configuration is not what `method` requires.
 
-    `select` gives the value at a dotted key of verl's configuration, None where the key is missing. A reward manager of
+    `select` gives the value at a dotted key of verl's configuration, None if the key is missing. A reward manager of
     one's own is welcome.
     """
     required = {key: value for key, value in overrides(method).items() if not key.startswith("reward.")}

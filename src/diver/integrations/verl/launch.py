@@ -29,10 +29,10 @@ FIXED: dict[str, Any] = {
     f"+{CHAT}.chat_template": AS_IT_IS,
     f"{ROLLOUT}.name": "vllm",
     f"{ROLLOUT}.val_kwargs.do_sample": True,
-    f"{ROLLOUT}.calculate_log_probs": True,  # for the alert that sampler and trainer disagree
+    f"{ROLLOUT}.calculate_log_probs": True,  # needed by the alert on sampler and trainer
     f"{ACTOR}.use_dynamic_bsz": True,
-    f"{ACTOR}.strategy": "fsdp2",  # with which the tests run; verl's default is FSDP1
-    CONTENTS: ["model", "optimizer", "extra", "hf_model"],  # diver eval reads hf_model
+    f"{ACTOR}.strategy": "fsdp2",  # the tests use FSDP2; verl's default is FSDP1
+    CONTENTS: ["model", "optimizer", "extra", "hf_model"],  # diver eval reads the Hugging Face copy
 }
 
 ONLY = {
@@ -53,7 +53,7 @@ def command(recipe: Recipe, extra: Sequence[str] = ()) -> list[str]:
     """
     last = {_key(option): option for option in (*recipe.verl.overrides, *extra)}
     if any(key.startswith(KEY) for key in last):
-        raise DiverError(f"{KEY} is what the recipe says: change its section [method] or [verify], or give --method")
+        raise DiverError(f"{KEY} is set by the recipe: change its section [method] or [verify], or give --method")
     if any(key.startswith(CHAT) for key in last):
         raise DiverError(
             f"{CHAT}: has no effect, since the data have whole prompts; set model.chat_template_kwargs instead"
@@ -103,7 +103,7 @@ def shown(arguments: Sequence[str]) -> str:
 
 
 def problems_of(folder: Path) -> dict[str, Path]:
-    """Where the problems of a run lie, absolute: a worker of Ray has another working directory."""
+    """The absolute folder of a run's problems: a worker of Ray has another working directory."""
     return {part: folder.resolve() / "verl" / f"{part}.parquet" for part in ("train", "val")}
 
 
@@ -139,7 +139,7 @@ def _plugin(recipe: Recipe) -> dict[str, str]:
     as_table, read_first = dataclasses.asdict, {"frame": recipe.method.frame, "loss": {"name": recipe.method.loss.name}}
     name, default = recipe.method.name, method_named(recipe.method.name)
     method = _changed(as_table(recipe.method), as_table(default))
-    if "frame" in method or "name" in method.get("loss", {}):  # these decide what the other defaults are
+    if "frame" in method or "name" in method.get("loss", {}):  # the frame and the loss set other defaults
         method = merge(read_first, _changed(as_table(recipe.method), as_table(method_named(name, **read_first))))
     verify = _changed(as_table(recipe.verify), as_table(Verification()))
     return {
@@ -150,7 +150,7 @@ def _plugin(recipe: Recipe) -> dict[str, str]:
 
 
 def _changed(table: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
-    """What `table` has that `default` has not, table by table."""
+    """The entries of `table` that differ from `default`, table by table."""
     changed = {key: value for key, value in table.items() if key not in default or default[key] != value}
     tables = {key for key, value in changed.items() if isinstance(value, Mapping) and key in default}
     return {key: _changed(value, default[key]) if key in tables else value for key, value in changed.items()}

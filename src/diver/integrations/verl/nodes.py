@@ -13,7 +13,7 @@ SECONDS = 300.0  # a first import of verl from a cold network disk can take minu
 
 
 def report() -> dict[str, str]:
-    """What the process that runs it has: the versions, and what this plugin registered with verl."""
+    """The state of this process: versions, and what the plugin has registered with verl."""
     import verl
     from verl.experimental.reward_loop.reward_manager.registry import REWARD_MANAGER
     from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
@@ -36,7 +36,7 @@ def check() -> None:
     for node, answer in answers.items():
         try:
             theirs: Any = ray.get(answer, timeout=SECONDS)
-        except Exception as error:  # whatever keeps that node from answering is what the error must say
+        except Exception as error:  # any error is reported as the cause
             theirs = (str(error).strip() or repr(error)).splitlines()[-1]
         if theirs != mine:
             raise DiverError(

@@ -29,7 +29,7 @@ def register() -> None:
 
 
 def refuse(reason: Exception) -> None:
-    """Put in place of the trainer what only says why there is none."""
+    """Replace the trainer by one that only reports why the plugin is not loaded."""
     from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 
     def refusal(**_: Any) -> NoReturn:
@@ -42,6 +42,6 @@ try:
     register()
 except Exception as error:
     logger.error("the plugin of diver-rl could not be loaded into verl: %s: %s", type(error).__name__, error)
-    with contextlib.suppress(Exception):  # a verl without this trainer has no place for a word
+    with contextlib.suppress(Exception):  # a verl without this trainer cannot register its mode
         refuse(error)
     raise

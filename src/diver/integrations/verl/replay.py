@@ -152,7 +152,7 @@ def add_rows(batch: KVBatchMeta, groups: Sequence[Group]) -> tuple[KVBatchMeta, 
                 "response_mask": ones,
                 "loss_mask": ones,
                 "rm_scores": torch.zeros(len(responses)),
-                "rollout_log_probs": torch.zeros(len(responses)),  # until the trainer has computed them
+                "rollout_log_probs": torch.zeros(len(responses)),  # placeholder until the trainer computes them
                 "num_turns": 0,
                 "multi_modal_inputs": {},
             }

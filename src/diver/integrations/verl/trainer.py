@@ -61,7 +61,7 @@ METRICS = {
     "time/diversity": "timing_s/diversity",
     "time/update": "timing_s/update_actor",
 }
-"""What the run folder calls verl's metrics; those of the method are diver/<name> in verl."""
+"""verl's metric -> its name in the run folder. Metrics of the method are diver/<name> in verl."""
 Advantages = Sequence[float | np.ndarray]
 """One advantage for each row of a batch, or one for each token that the policy wrote, [T]."""
 _advantages: ContextVar[Advantages | None] = ContextVar("advantages", default=None)
@@ -212,7 +212,7 @@ class DiverTrainer(PPOTrainerSync):
         dropped = [key for key in batch.keys if key not in self._rollouts]
         if not dropped:
             return batch
-        kept = [key for key in batch.keys if key in self._rollouts] or dropped[:1]  # verl has no empty batch
+        kept = [key for key in batch.keys if key in self._rollouts] or dropped[:1]  # verl needs at least one row
         transfer_queue.kv_clear(keys=[key for key in dropped if key not in kept], partition_id=batch.partition_id)
         return batch.select_keys(kept)
 
@@ -274,7 +274,7 @@ class DiverTrainer(PPOTrainerSync):
     def _take_advantages(
         self, batch: KVBatchMeta, rollouts_of: Mapping[str, Rollout], metrics: dict[str, Any]
     ) -> KVBatchMeta:
-        rollouts = [rollouts_of.get(key) for key in batch.keys]  # none for a row with which verl pads the batch
+        rollouts = [rollouts_of.get(key) for key in batch.keys]  # None for verl's padding rows
         with override_advantages([_advantages_of(rollout) for rollout in rollouts]):
             batch = super()._compute_advantage(batch, metrics)
         rewards = [scores.clone() for scores in columns(batch, ["rm_scores"])["rm_scores"]]
@@ -340,10 +340,10 @@ class DiverTrainer(PPOTrainerSync):
 
 
 def run_folder(plugin: Plugin) -> RunFolder | None:
-    """The folder that `diver train` made, locked for this process; None where verl was started without one.
+    """The folder that `diver train` made, locked for this process; None if verl was started without one.
 
     Raises:
-        DiverError: the folder was made for another method or verification. verl would go on from the checkpoints in it.
+        DiverError: the folder was made for another method or verification. verl would resume from its checkpoints.
     """
     if plugin.run.folder is None:
         return None

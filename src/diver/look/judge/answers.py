@@ -32,7 +32,7 @@ def read_cases(
     """The problems that every model has answered. `benchmarks` names benchmarks or problem files, for rollouts without
     texts.
 
-    Problems are the same if their texts are, or, where no text is common to all models, their benchmarks and ids. If a
+    Problems are the same if their texts are, or, if no text is common to all models, their benchmarks and ids. If a
     run has several steps, the last one counts.
     """
     loaded = [load(name, seed=0) for name in benchmarks.split(",") if name]
@@ -91,7 +91,7 @@ def _texts(problems: Iterable[Loaded], sources: Collection[str]) -> Texts:
 
 
 def _id(problem: Problem) -> tuple[str, str] | None:
-    """None where the id is only the number that `read_rollouts` gave to a text."""
+    """None if the id is only the number that `read_rollouts` gave to a text."""
     numbered = as_text(problem) and _NUMBERED.fullmatch(problem.id)
     return None if numbered else (problem.source, problem.id)
 

@@ -61,7 +61,7 @@ def comparisons(
 
 
 def requests_for(requested: Sequence[Comparison], replies: Replies, attempt: int) -> list[Request]:
-    """What has no stored reply yet; at attempt 1, what asks again where the first reply cannot be parsed."""
+    """The questions without a stored reply; at attempt 1, those whose first reply cannot be parsed."""
     requests: dict[str, Request] = {}  # equal answers make equal questions: one reply serves them
     for c in requested:
         if (c.key, attempt) in replies:
@@ -78,7 +78,7 @@ def requests_for(requested: Sequence[Comparison], replies: Replies, attempt: int
 
 
 def stored(replies: JsonlLog) -> dict[tuple[str, int], dict[str, Any]]:
-    """The replies by comparison and attempt. DiverError where the file is another program's."""
+    """The replies by comparison and attempt. DiverError if the file is another program's."""
     try:
         return {(row["key"], row["attempt"]): row for row in replies.rows()}
     except (KeyError, TypeError):

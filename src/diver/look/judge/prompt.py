@@ -16,7 +16,7 @@ from diver.tasks.verify.extraction import after_thought, in_thought
 
 LETTERS = "ABCDEFGHIJ"
 MAX_STRUCTURED = 5  # models; OpenAI takes at most 1,000 choices; the rankings of five are 541, of six 4,683
-LONGEST_REPLY = 20_000  # characters, from its end, that are searched for the line
+LONGEST_REPLY = 20_000  # characters at the end of a reply in which the ranking is searched
 LONGEST_OBJECT = 1_000_000  # characters of a reply that is parsed as JSON
 
 _PROMPT = tomllib.loads((files("diver.look.judge") / "prompt.toml").read_text(encoding="utf-8"))

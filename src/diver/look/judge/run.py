@@ -75,9 +75,9 @@ class Judge:
             raise DiverError(f"name 2 to {len(LETTERS)} models as NAME=PATH; {len(self.named)} are named")
         for name in ("limit", "rounds", "max_tokens", "concurrency", "max_chars"):
             if (value := getattr(self, name)) is not None and value < 1:
-                raise DiverError(f"--{name.replace('_', '-')}: must be at least 1, is {value}")
+                raise DiverError(f"--{name.replace('_', '-')}: must be at least 1, not {value}")
         if not 0 <= self.temperature < math.inf:
-            raise DiverError(f"--temperature: must be a finite number of at least 0, is {self.temperature}")
+            raise DiverError(f"--temperature: must be a finite number of at least 0, not {self.temperature}")
         if not self.url.startswith(("http://", "https://")):
             raise DiverError(f"--url {self.url}: must begin with http:// or https://")
         if self.structured_output and len(self.named) > MAX_STRUCTURED:
@@ -197,7 +197,7 @@ def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -
 
 
 def _blocks(cases: Sequence[Case], decisions: Sequence[Decision]) -> dict[str, list[Standing]]:
-    """Overall, then each benchmark where there are several; empty without a complete round."""
+    """Overall, then each benchmark if there are several; empty without a complete round."""
     ranks: dict[Case, list[tuple[int, ...]]] = {}
     for d in whole_rounds(decisions):
         ranks.setdefault(d.comparison.case, []).append(d.ranks or ())

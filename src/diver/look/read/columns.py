@@ -1,4 +1,4 @@
-"""Which columns of other people's files have the parts of a rollout (layouts.toml), and what rows become."""
+"""The columns of foreign files that hold the parts of a rollout (layouts.toml), and the parts of a row."""
 
 import re
 import tomllib
@@ -14,7 +14,7 @@ from diver.core.types import Group
 DATA = tomllib.loads((files("diver.look.read") / "layouts.toml").read_text("utf-8"))
 Row = Mapping[str, Any]
 Names = Mapping[str, Sequence[str]]
-"""Where each part of a rollout may stand, the first that exists: dotted paths of columns."""
+"""Dotted paths of columns for each part of a rollout; the first that exists counts."""
 NAMES: dict[str, Sequence[str]] = DATA["names"]
 OUTCOMES = NAMES["outcome"]
 SOURCES: Sequence[str] = DATA["layouts"]["named columns"]["source"]
@@ -52,7 +52,7 @@ class Columns:
 class File(NamedTuple):
     """The rows of a file, each with its place, and how to read them.
 
-    `notes` are what a user should know, `outcomes` the columns that were taken for the outcome where nobody says which
+    `notes` are what a user should know, `outcomes` the columns that were taken for the outcome if nobody says which
     it is.
     """
 
@@ -75,7 +75,7 @@ class Part(NamedTuple):
     ids: Mapping[str, int] | None = None
     """What may tell apart problems with equal prompts: the hash of each id, by its column.
 
-    None where the key alone names the problem.
+    None if the key alone names the problem.
     """
     certain: str = ""
     """The column of `ids` that is of problems, even if each response has another value of it."""

@@ -1,4 +1,4 @@
-"""Which files of a folder are rollouts, and of which step."""
+"""Find the files of rollouts in a folder, and their steps."""
 
 import filecmp
 import os
@@ -88,7 +88,7 @@ def _copies(files: Iterable[RolloutFile]) -> Iterator[str]:
 
 
 def check_out(out: Path, names: Iterable[str], read: Iterable[Path]) -> None:
-    """DiverError where the results `names` of the rollouts `read` cannot be written into the folder `out`."""
+    """DiverError if the results `names` of the rollouts `read` cannot be written into the folder `out`."""
     if out.exists() and not out.is_dir():
         raise DiverError(f"--out {out}: is a file; name a folder")
     if (out / "config.json").exists():  # a run, an evaluation or grades, which have results of their own
@@ -106,7 +106,7 @@ def check_written(written: Iterable[Path], paths: Iterable[Path]) -> None:
 
 def _found(paths: Iterable[Path], folder: Path) -> Iterator[RolloutFile]:
     for path in paths:
-        with suppress(FileNotFoundError):  # gone since the folder was listed
+        with suppress(FileNotFoundError):  # deleted since the folder was listed
             about = path.stat()
             names = [path.stem, *(p.name for p in path.parents if folder in p.parents)]
             step, by_word = (
@@ -137,7 +137,7 @@ def _candidates(folder: Path) -> Iterator[Path]:
 
 
 def _of_training(folder: Path, files: list[Path]) -> tuple[list[Path], list[str]]:
-    """Rollouts of training where there are both, and prime-rl's `all` rather than the part that it trained on.
+    """Rollouts of training if there are both, and prime-rl's `all` rather than the part that it trained on.
 
     Without those of the runs in the folder that --restart has set aside.
     """

@@ -165,14 +165,14 @@ READERS: dict[str, Callable[[Path], Any]] = {
 
 
 def rows_within(path: Path, size: int) -> int | None:
-    """How many rows are in about the first `size` bytes of a file, at least one; None where its format does not say."""
+    """How many rows are in about the first `size` bytes of a file, at least one; None if its format does not say."""
     if path.suffix == ".parquet":
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
 
         try:
             return max(1, ParquetFile(path).metadata.num_rows * size // path.stat().st_size)
-        except (ArrowException, OSError):  # whoever reads it says so
+        except (ArrowException, OSError):  # reading the file raises the error with its reason
             return None
     if path.suffix != ".jsonl":
         return None

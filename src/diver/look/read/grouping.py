@@ -1,4 +1,4 @@
-"""Which responses belong together: those to one problem, from one source, at one step, of one origin.
+"""Group responses: those to one problem, from one source, at one step, of one origin.
 
 Rows with the same prompt answer the same problem, unless they say otherwise:
 
@@ -30,12 +30,12 @@ def grouped(
     """
     waiting: dict[tuple[object, ...], list[Part]] = {}
     prompts: dict[int, int] = {}  # id -> hash of its prompt; hashes save memory for many long prompts
-    not_ids: set[str] = set()  # columns of which one value occurs with different prompts
+    not_ids: set[str] = set()  # columns in which a value occurs with different prompts
     chars = 0
     for part in found:
         problem = part.group.problem
         origin = (problem.source, problem.meta.get("step"), problem.meta.get("by"), problem.id)
-        waiting.setdefault((*origin, part.key), []).append(part._replace(key=""))  # a key may be as long as a prompt
+        waiting.setdefault((*origin, part.key), []).append(part._replace(key=""))  # a key may be long
         for column, value in (part.ids or {}).items():
             of_id = hash((problem.source, problem.meta.get("by"), column, value))
             if column not in not_ids and prompts.setdefault(of_id, hash(part.key)) != hash(part.key):
@@ -77,7 +77,7 @@ def _problems(
 
 
 def _several(answers: Sequence[str]) -> list[str]:
-    """The different answers, where there are several that say something."""
+    """The different answers, if there are several that say something."""
     known = [answer for answer in dict.fromkeys(answers) if answer]
     return known if len(known) > 1 else []
 

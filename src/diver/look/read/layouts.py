@@ -268,7 +268,7 @@ def lm_eval_row(where: str, row: Row) -> Iterator[Row]:
     else:
         prompt, settings = (table(arguments, "gen_args_0").get(name) for name in ("arg_0", "arg_1"))
     if not isinstance(settings, Mapping):
-        raise DiverError(f"{where}: a task of log-likelihoods has no responses; give samples of one that generates")
+        raise DiverError(f"{where}: a task of log-likelihoods has no responses; give a task that generates text")
     if not isinstance(resps, list):
         raise DiverError(f"{where}: resps must be a list of lists of texts, not {resps!r:.60}")
     texts = [text for of_request in resps for text in (of_request if isinstance(of_request, list) else [of_request])]
@@ -308,7 +308,7 @@ def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:
     given = columns.named()
     if given and name in (TRAIN, EVAL):
         raise DiverError(
-            f"{file.path}: the columns of {name} are always called the same; omit --{next(iter(given))}, or name "
+            f"{file.path}: the columns of {name} have fixed names; omit --{next(iter(given))}, or name "
             "--problem and --response, too, to read other columns"
         )
     heads = {path: path.partition(".")[0] for path in given.values()}

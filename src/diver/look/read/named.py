@@ -32,18 +32,18 @@ NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # the id of a sample: the id of its 
 CHAT = re.compile(
     r"\s{0,9}\[\s{0,9}\{\s{0,9}['\"](?:role|from)['\"]\s{0,9}:\s{0,9}['\"](?:assistant|model|gpt|ai)['\"]"
 )
-LIST = re.compile(r"\[\s*['\"{\[].*\]", re.DOTALL)  # as Python, NumPy and JSON write one of texts, chats or objects
+LIST = re.compile(r"\[\s*['\"{\[].*\]", re.DOTALL)  # a list, as Python, NumPy or JSON writes it
 
 
 def named_columns(file: File) -> Iterator[Part]:
     """The responses of each row. A row without a text is a response without an answer, where other rows have texts.
 
-    InvalidRow where no row has one: then another column may have the texts.
+    InvalidRow if no row has one: then another column may have the texts.
     """
     names = file.names
     outcome_of = _outcome_reader(file)
     models: dict[int, Any] = {}
-    waiting: list[tuple[str, Row, Part]] = []  # rows without a text, before the first that has one
+    waiting: list[tuple[str, Row, Part]] = []  # rows without text before the first row with text
     has_text = False
     for where, as_written in file.rows:
         row: Row = {name: values.unwrapped(value) for name, value in as_written.items()}
@@ -63,12 +63,12 @@ def named_columns(file: File) -> Iterator[Part]:
             _note(file, where, f"problem {short!r} has no response: left out", "has no response: left out")
             continue
         scored = [*zip(texts, _outcomes(file, where, row, given, texts, outcome), strict=True)]
-        # 1 and "1" are one id, as rows of two programs have it
+        # programs write the same id as 1 or as "1"
         prompt = json.dumps(value if values.is_turns(value) else str(value), ensure_ascii=False, default=str)
         key = prompt if group is None else json.dumps(str(group), ensure_ascii=False)
         problem = _problem(row, value, where, file)
         if not names["by"] and (model := _first(row, ("model",))) is not None:
-            of_group = hash((problem.source, problem.meta.get("step"), key))  # a key may be long
+            of_group = hash((problem.source, problem.meta.get("step"), key))  # hashed, because a key may be long
             if models.setdefault(of_group, model) != model:
                 _note(file, "", "column 'model' differs within a group; --by model keeps the models apart")
         ids, certain = (None, "") if file.problem_is_named or group is not None else _ids(row)
@@ -96,19 +96,19 @@ def _conversation(messages: Any) -> tuple[list[Any], list[Any]] | None:
     if not values.is_turns(messages):
         return None
     first = next((i for i in range(len(messages), 0, -1) if values.speaker(messages[i - 1]) in values.ASKING), 0)
-    later = messages[first:]  # its last turn may be that of a tool
+    later = messages[first:]  # the last turn may be a tool's
     answers = any(values.speaker(turn) in values.ASSISTANT for turn in later) or values.response_turns(later)
     return (messages[:first], later) if answers else None
 
 
 def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] | None) -> Any:
-    """What a row has as its response, or as several; None where that is no text.
+    """What a row has as its response, or as several; None if that is no text.
 
     Raises:
         DiverError: a CSV has several responses in one cell, as pandas writes a list. Where each ends is not certain.
     """
     outcomes = (value_at(row, name) for name in file.names["outcome"])
-    several = any(isinstance(cell, str) and cell.lstrip().startswith("[") for cell in outcomes)  # a list in text
+    several = any(isinstance(cell, str) and cell.lstrip().startswith("[") for cell in outcomes)  # a list as text
     for name in file.names["response"]:
         if values.is_missing(given := value_at(row, name)):
             continue
@@ -125,7 +125,7 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
         return given
     if turns is not None:
         return turns[1]
-    choices = row.get("choices")  # a chat completion has them, and so has a multiple-choice question
+    choices = row.get("choices")  # those of a chat completion, or of a multiple-choice question
     completion = isinstance(choices, list) and all(
         isinstance(c, Mapping) and not c.keys().isdisjoint({"message", "finish_reason"}) for c in choices
     )
@@ -170,7 +170,7 @@ def _without_text(file: File, where: str, row: Row, outcome: Any) -> list[Any]:
 
 
 def _outcome_reader(file: File) -> Callable[[str, Row], Any]:
-    """Reads the outcome of a row: where nobody says which column it is, from the same one in the whole file."""
+    """Reads the outcome of a row: if nobody says which column it is, from the same one in the whole file."""
     names, chosen = file.names["outcome"], ""
 
     def read(where: str, row: Row) -> Any:
@@ -196,7 +196,7 @@ def _outcomes(
 ) -> Sequence[float | None]:
     """The outcome of each response: of the row, else of each object.
 
-    A single one does not say whose it is where there are several responses.
+    A single one does not say whose it is if there are several responses.
     """
     if file.names["outcome"] is OUTCOMES and values.known(outcome) is None:
         objects = [one if isinstance(one, Mapping) else {} for one in texts]
@@ -242,9 +242,9 @@ def _ids(row: Row) -> tuple[dict[str, int], str]:
     for name in IDS["images"]:
         if (images := value_at(row, name)) and isinstance(images, str | bytes | list | Mapping):
             ids[name] = hash(json.dumps(images, default=str))
-            single = not isinstance(images, list) or len(images) == 1  # several may come from tools
+            single = not isinstance(images, list) or len(images) == 1  # several images may come from tools
             certain = certain or name * single
-    if options := options_in(row, value_at):  # in another order they are those of the same problem
+    if options := options_in(row, value_at):  # the order of options does not tell problems apart
         texts = options.values() if isinstance(options, Mapping) else options
         ids["options"] = hash(json.dumps(sorted(map(str, texts))))
         certain = certain or "options"
@@ -299,7 +299,7 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
         "by": texts.get("by"),
         "grader": texts.get("grader"),
         "options": options_in(row, value_at),
-        # only who grades needs it, and is told
+        # only grading needs the answer, and reports its absence
         "accepted": _first(row, file.names["accepted"]),
         "answer_kind": type(answer).__name__ if isinstance(answer, list | dict) else None,
     }
@@ -309,7 +309,7 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
 
 
 def _rollouts(row: Row, scored: Sequence[tuple[Any, float | None]], names: Names, where: str) -> Iterator[Rollout]:
-    """What the row says besides is of its response, so of several not known."""
+    """Further columns of a row describe its response, so they are unknown for several responses."""
     several = len(scored) > 1
     about = {
         name: None if several else first_value(row, names[name])
@@ -330,7 +330,7 @@ def _rollouts(row: Row, scored: Sequence[tuple[Any, float | None]], names: Names
 
 
 def _first(row: Row, names: Sequence[str], read: Callable[[Any], Any] = values.known) -> Any:
-    """The first value that says something, as `read` gives it; None where there is none."""
+    """The first value that says something, as `read` gives it; None if there is none."""
     return next((value for name in names if (value := read(value_at(row, name))) is not None), None)
 
 
@@ -340,7 +340,7 @@ def _is_name(value: Any) -> bool:
 
 
 def _note(file: File, where: str, said: str, kind: str = "") -> None:
-    """Say it once of a file, of the first row of its `kind`."""
+    """Add a note once per file and `kind`, for the first row."""
     place = where or str(file.path)
     if not any(note.startswith(str(file.path)) and note.endswith(kind or said) for note in file.notes):
         file.notes.append(f"{place}: {said}")

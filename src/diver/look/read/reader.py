@@ -1,4 +1,4 @@
-"""From a path to groups: which layout each file has, and what a user should know of it."""
+"""Read the groups of a path: the layout of each file, its rollouts, and notes for the user."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ANY_COLUMNS = Columns()
-THRESHOLD = 0.5  # default of every command
-LARGE = 200_000_000  # bytes that take some seconds
+THRESHOLD = 0.5  # default of --threshold in every command
+LARGE = 200_000_000  # bytes that are read in some seconds
 
 
 class Rollouts(list[Group]):
@@ -32,7 +32,7 @@ class Rollouts(list[Group]):
     left out.
 
     The entry `problem.meta["step"]` of a group is its step, and `problem.meta["by"]` says whose responses it has, where
-    they are known. `problem.source` is the benchmark or the task, where that is known. The id of the problem is unique
+    they are known. `problem.source` is the benchmark or the task, if that is known. The id of the problem is unique
     only within its source.
     """
 
@@ -98,7 +98,7 @@ def read(path: str | Path, *, steps: str = "", **columns: str) -> Rollouts:
 
 
 def read_rollouts(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -> Rollouts:
-    """All rollouts of a file, or of the files of a folder, grouped by problem and, where they are known, by step and by
+    """All rollouts of a file, or of the files of a folder, grouped by problem and, if they are known, by step and by
     whose they are.
 
     Args:

@@ -1,4 +1,4 @@
-"""Values of other people's columns as ours: texts, prompts, outcomes, numbers by token."""
+"""Convert values of foreign columns: texts, prompts, outcomes, numbers per token."""
 
 import math
 import sys
@@ -46,7 +46,7 @@ def unwrapped(value: Any) -> Any:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value says nothing: null, NaN, an empty object or list, such as a chat without turns."""
+    """Whether a value is empty: null, NaN, an empty object or list, such as a chat without turns."""
     if isinstance(value, list | dict):
         return not value
     return value is None or (isinstance(value, float) and math.isnan(value))
@@ -103,7 +103,7 @@ def turns(value: Any) -> tuple[Turn, ...]:
 
 
 def response_turns(chat: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The turns of the assistant that may have a text; where nobody is called so, those of all who neither ask nor are
+    """The turns of the assistant that may have a text; if nobody is called so, those of all who neither ask nor are
     tools.
     """
     turns = [turn for turn in chat if not turn.keys().isdisjoint(TURN_TEXTS)]
@@ -187,7 +187,7 @@ def content_text(content: Any) -> str:
 
 
 def identity(value: Any) -> str | int | None:
-    """An id; None where it is none: no text or number, or a text that a missing value was written as."""
+    """An id; None if it is none: no text or number, or a text that a missing value was written as."""
     value = known(value)
     if isinstance(value, str):
         return None if value.strip().lower() in NO_ID else value
@@ -242,7 +242,7 @@ def integer(value: Any) -> int | None:
 
 
 def mean_of(value: Any) -> float:
-    """A number, or the mean of those of the tokens; NaN where it is not known."""
+    """A number, or the mean of those of the tokens; NaN if it is not known."""
     if isinstance(value, list):
         numbers = [x for x in map(number, value) if not math.isnan(x)]
         return math.fsum(numbers) / len(numbers) if numbers else math.nan
@@ -250,7 +250,7 @@ def mean_of(value: Any) -> float:
 
 
 def by_token(value: Any) -> np.ndarray | None:
-    """Log-probabilities of the tokens, float32 [T]; None where there are none, or one of them is not finite."""
+    """Log-probabilities of the tokens, float32 [T]; None if there are none, or one of them is not finite."""
     if not isinstance(value, list) or not value:
         return None
     with np.errstate(over="ignore"):

@@ -59,7 +59,7 @@ class OutcomeBased(ClipHigher):
         if not self.mask_answer:
             return a + e
         if context.decode is None:
-            raise ValueError("mask_answer looks for the tokens of the answer: give `decode`")
+            raise ValueError("mask_answer needs `decode` to find the tokens of the answer")
         masks = [answer_tokens(rollout.tokens or (), context.decode) for rollout in group.rollouts]
         return [a_i + e_i * ~mask for a_i, e_i, mask in zip(a, e, masks, strict=True)]
 

@@ -31,7 +31,7 @@ class PolyEpo(OfSets):
     """The size of a set (the source's n)."""
 
     outcomes_only = True
-    unit_outcomes = True  # a set of wrong responses is worth 0, however diverse
+    unit_outcomes = True  # a set of wrong responses has value 0
     formula_needs = frozenset({"keys"})
     zero_mean = True
 

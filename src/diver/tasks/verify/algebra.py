@@ -1,4 +1,4 @@
-"""What a worker runs for answers that need algebra. math-verify and SymPy are imported when it is called."""
+"""Entry point of a worker for answers that need algebra. math-verify and SymPy are imported when it is called."""
 
 from collections.abc import Sequence
 

@@ -10,7 +10,7 @@ first \boxed{4}, no: \boxed{5}. la     ends after the second box: the final answ
 The answer is 5. la. The answer is 5   ends after the first 5
 ... = 5 la                             ends after the last number: no place states it as the answer
 
-The functions are the `answer_end` of graders: they return a number of characters, or None where no place states the
+The functions are the `answer_end` of graders: they return a number of characters, or None if no place states the
 answer by itself. Each reads the text once.
 """
 

@@ -1,4 +1,4 @@
-"""What a grader is. One file defines one grader, or a few that share their rules; `graders` lists them by name."""
+"""The base class of graders. One file defines one grader, or a few that share their rules."""
 
 import dataclasses
 import hashlib
@@ -25,7 +25,7 @@ class PendingCall(NamedTuple):
     response: str
     problem: str
     warm: Function
-    """What the worker imports or calls before its first job; see `workers.Pool`."""
+    """A module or function that the worker loads before its first job; see `workers.Pool`."""
 
 
 def defer(function: Function, response: str, problem: Problem, warm: Function) -> PendingCall:
@@ -43,14 +43,14 @@ class Verdict(NamedTuple):
 
     grade: Grade
     answer_end: int | None = None
-    """Characters up to the end of the first place that states the graded answer; None where that is unknown."""
+    """Characters up to the end of the first place that states the graded answer; None if that is unknown."""
 
 
 class Grader:
     """Judges the responses to a problem.
 
     The methods read one response to one problem. They run in this process, in time proportional to the length of the
-    response. `grade` leaves to a worker process what may take longer or run code.
+    response. `grade` passes work that may take longer or run code to a worker.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Grader:
             raise DiverError(f"{where}problem {problem.id!r}: {error}, which verifier {self.name} needs") from None
 
     def check_answer(self, problem: Problem) -> None:
-        """Raise ValueError where no response could be graded or be correct."""
+        """Raise ValueError if no response could be graded or be correct."""
 
     def holds_answer(self, response: str) -> bool:
         """Whether a response that was cut at its length limit is graded: whether it had finished an explicit answer."""
@@ -116,7 +116,7 @@ class Grader:
         return None
 
     def reached(self, response: str, problem: Problem) -> str:
-        """What two wrong responses share if they are wrong in the same way; "" without an answer."""
+        """A key that is equal for wrong responses with the same answer; "" without an answer."""
         return self.final_answer(response, problem) or ""
 
     def solution(self, response: str, problem: Problem) -> str:

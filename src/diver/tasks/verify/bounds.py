@@ -1,4 +1,4 @@
-"""What needs algebra, and how much of it SymPy may see: a timeout does not stop what fills the memory first."""
+"""Limits on answers that are passed to SymPy: a timeout does not prevent a full memory."""
 
 import math
 import re
@@ -20,7 +20,7 @@ class PendingComparison(NamedTuple):
     golds: tuple[str, ...]
 
 
-MOST_POWERS = 256  # each is looked at up to the end of its exponent
+MOST_POWERS = 256  # each is scanned to the end of its exponent
 
 _POWER = re.compile(r"(?:\^|\*\*)\s*")
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
@@ -58,7 +58,7 @@ def within(text: str, bounds: Bounds) -> bool:
 
 
 def _largest(exponent: str) -> float:
-    """How large the numbers in an exponent can get: 3^4 for 3^{4}. A letter counts as 1: SymPy leaves its powers."""
+    """How large the numbers in an exponent can get: 3^4 for 3^{4}. A letter counts as 1: SymPy leaves it."""
     bound = 1.0
     for part in reversed(_POWER.split(exponent)):
         base = max([1.0, *map(float, _DIGITS.findall(part))])

@@ -1,4 +1,4 @@
-"""Where brackets close, and what stands outside of them. For boxes, whose braces may be escaped, see `extraction`."""
+"""Find matching brackets and the text outside of them. For boxes, whose braces may be escaped, see `extraction`."""
 
 import re
 

@@ -41,7 +41,7 @@ UNLISTED = LETTERS[:10]
 """Letters that are labels where the options are not known: a later one is more often a variable."""
 LONGEST = 16_384  # characters of free text, from the end, in which a choice is looked for
 
-_WIDE = rf"(?:[．：]|、(?!\s?[A-Z](?!{INSIDE})))"  # after a label; "A、B、C" are three names
+_WIDE = rf"(?:[．：]|、(?!\s?[A-Z](?!{INSIDE})))"  # marks after a label; "A、B、C" is a list of names
 _OPTION = re.compile(
     rf"^[ \t]*(?P<open>\(?)(?P<label>[A-Z]|[1-9](?=[).:]))(?P<close>[).:](?=\s)|{_WIDE})", re.MULTILINE
 )
@@ -139,7 +139,7 @@ _IS_RIGHT, _IS_WRONG = (re.compile(said, re.IGNORECASE) for said in (words.RIGHT
 _FURTHER = re.compile(r"(?<!\w)\(?([A-Z]|[1-9])\)(?!\w)")
 _WITH_TEXT = re.compile(
     rf"(?:{_FONT}\{{)?[(\[*]{{0,3}}(?P<label>[A-Z]|[1-9])(?![\w'’])[)\]}}*]{{0,4}}"
-    r"(?:[\s.:：,，、=–—~]|-(?=\s))*(?P<text>\S.*)",  # "A. -1" is no "A - 1"
+    r"(?:[\s.:：,，、=–—~]|-(?=\s))*(?P<text>\S.*)",  # "A. -1": the sign belongs to the number
     re.IGNORECASE,
 )
 _AFTER_TEXT = re.compile(r"(?P<text>[^()]*[^()\s])\s*\((?P<label>[A-Z]|[1-9])\)[.}\s]*", re.IGNORECASE)
@@ -178,7 +178,7 @@ class Choice(Grader):
         return Grade.CORRECT if choice == gold else Grade.WRONG
 
     def final_answer(self, response: str, problem: Problem) -> str | None:
-        """The label of the choice; None where there is none."""
+        """The label of the choice; None if there is none."""
         text = after_thought(response)
         return _choice(text, stated(text), options_of(problem))
 
@@ -194,7 +194,7 @@ class Choice(Grader):
 
 
 def known_label(problem: Problem) -> tuple[Mapping[str, str], str]:
-    """The options, and the label of the reference answer. ValueError where it is none of them."""
+    """The options, and the label of the reference answer. ValueError if it is none of them."""
     options = options_of(problem)
     gold = chosen(problem.answer, options)
     if gold is None:  # options that could not be read as a list must not make their problem unusable
@@ -205,7 +205,7 @@ def known_label(problem: Problem) -> tuple[Mapping[str, str], str]:
 
 
 def chosen(answer: str, options: Mapping[str, str]) -> str | None:
-    """The label of the option that a reference answer names by its label or its text; None where it names none."""
+    """The label of the option that a reference answer names by its label or its text; None if it names none."""
     return _label(answer, options) or None
 
 
@@ -218,13 +218,13 @@ def _choice(text: str, statement: Statement | None, options: Mapping[str, str]) 
     choice = _label(content, options)
     several = _SEVERAL.fullmatch(content[:2000])
     if choice is None and not (several and {*several.groups()} <= {*(options or UNLISTED)}):
-        # such as a formula, after which the letter may stand
+        # e.g. a formula: the letter may follow it
         choice = _said(text[statement.end :], options, alone=False)
     return choice or None
 
 
 def _said(text: str, options: Mapping[str, str], alone: bool = True) -> str | None:
-    """What free text chooses: its last statement, last line, last mention, last marked or last lone letter."""
+    """The choice of free text: its last statement, last line, last mention, last marked or last lone letter."""
     if len(text) > LONGEST:
         text = text[-LONGEST:].partition(" ")[2]  # from the next word on
     text = text.translate(LABELS)
@@ -236,7 +236,7 @@ def _said(text: str, options: Mapping[str, str], alone: bool = True) -> str | No
 
 
 def _ways(text: str, last_line: str, options: Mapping[str, str], alone: bool) -> Iterator[str | None]:
-    """What each way to choose comes to, the surest first: "" where it is no choice, None without any."""
+    """What each way to choose comes to, the surest first: "" if it is no choice, None without any."""
     yield _by_text(last_line, options)
     yield _last(_STATEMENT, text, options)
     yield _judged(text, options)
@@ -294,7 +294,7 @@ def _latin(letter: str | None) -> str:
 
 
 def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> str | None:
-    """The label of the last match; "" where it is one of several in a row, None without any."""
+    """The label of the last match; "" if it is one of several in a row, None without any."""
     last, end_of_row, denied = None, -1, -1
     for match in pattern.finditer(text):
         group = next(number for number, found in enumerate(match.groups(), 1) if found)
@@ -318,7 +318,7 @@ def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> st
         another = _ANOTHER.match(text, end) or beside or (match[group].islower() and _SMALL_TOO.match(text, end))
         if another and _is_another(another, label, options):
             last, end_of_row = "", another.end(1)
-        elif not match.start() < end_of_row <= match.end():  # else it is the last of a row
+        elif not match.start() < end_of_row <= match.end():  # otherwise the match is the last letter of a row
             last = label
     return last
 
@@ -376,7 +376,7 @@ def _label(answer: str, options: Mapping[str, str]) -> str | None:
 def _by_text(answer: str, options: Mapping[str, str]) -> str | None:
     """The label of the option whose text an answer is, alone or with its label: "copper", "B - copper", "copper (B)".
 
-    "" where label and text are of two options. None where the answer is no text of an option.
+    "" if label and text are of two options. None if the answer is no text of an option.
     """
     if len(answer) > 2000 or not options:
         return None

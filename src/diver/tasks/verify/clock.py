@@ -78,7 +78,7 @@ def is_moment(text: str) -> bool:
 
 
 def only(text: str) -> str:
-    """The one time or date in a sentence; empty where it has none or several different ones."""
+    """The one time or date in a sentence; empty if it has none or several different ones."""
     text = plain_text(text)
     spans = {found.span() for pattern in _SEARCHED for found in pattern.finditer(text)}
     longest = [(s, e) for s, e in spans if not any(a <= s and e <= b and (a, b) != (s, e) for a, b in spans)]
@@ -95,7 +95,7 @@ def compare(answer: str, gold: str) -> Grade | None:
     """correct or wrong where one of the two is a time or a date, the other then has to be the same; None elsewhere."""
     if min(len(answer), len(gold)) > LONGEST:
         return None
-    answer = _COLON.sub(":", answer)  # such spaces in the reference answer mark a ratio
+    answer = _COLON.sub(":", answer)  # with such spaces the reference answer is a ratio
     given, known = (_moment(text.lower()) if len(text) <= LONGEST else None for text in (answer, gold))
     if isinstance(given, Time) and isinstance(known, Time):
         return Grade.CORRECT if _same_time(given, known) else Grade.WRONG

@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
 
 def calculate(a: int, operation: str, b: int) -> int | None:
-    """a op b, or None where a step must not go: nothing below 1, no fractions, nothing above the largest result."""
+    """a op b, or None if a step must not go: nothing below 1, no fractions, nothing above the largest result."""
     quotient = a // b if b and a % b == 0 else 0
     result = {"+": a + b, "-": a - b, r"\times": a * b, r"\div": quotient}[operation]
     return result if 1 <= result <= LARGEST_RESULT else None
@@ -50,7 +50,7 @@ def derive(numbers: list[int], rng: random.Random) -> list[Step]:
         operation = rng.choice(OPERATIONS)
         result = calculate(pool[a], operation, pool[b])
         if result is None:
-            continue  # another pair or operation works: the larger minus the smaller, or a number over its equal
+            continue  # redundant: larger - smaller, or x / x, covers it
         steps.append(Step(pool[a], operation, pool[b], result))
         pool = [n for i, n in enumerate(pool) if i not in (a, b)] + [result]
     return steps
@@ -113,7 +113,7 @@ _NUMBER = re.compile(r"\s*([0-9]{1,6})\s*")
 def parse(text: str) -> tuple[list[Step] | None, int | None]:
     """The steps and the number in the last box of what follows the thought.
 
-    The steps are None where one is malformed; the number is None where the box holds none, or there is no box.
+    The steps are None if one is malformed; the number is None if the box holds none, or there is no box.
     """
     steps, text = [], after_thought(text)[-4096:]  # a proper response has under 120 characters
     number = _NUMBER.fullmatch(last_box(text) or "")

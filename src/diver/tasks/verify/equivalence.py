@@ -108,7 +108,7 @@ def _predict_without_context() -> None:
 
 
 def equivalent(answers: Sequence[str], golds: Sequence[str]) -> bool | None:
-    """Is one of the answers equivalent to one of the known ones? None where no text of `answers` holds an answer.
+    """Is one of the answers equivalent to one of the known ones? None if no text of `answers` holds an answer.
 
     Texts as math-verify reads them: a box, a formula in dollars, or prose. There is no time limit: call it in a worker.
     """
@@ -126,7 +126,7 @@ def equivalent(answers: Sequence[str], golds: Sequence[str]) -> bool | None:
 
 
 def _contradicts_itself(text: str) -> bool:
-    """An equation of numbers, 2+4=5 or x=4=5, whose sides differ, by more than a rounding where one is a decimal.
+    """An equation of numbers, 2+4=5 or x=4=5, whose sides differ, by more than a rounding if one is a decimal.
 
     Or an approximation, 5 \\approx 6, of which one side is another number. A formula in free text may be a line of
     work: there a chain that begins with a name, and an approximation, are left as they are.
@@ -134,7 +134,7 @@ def _contradicts_itself(text: str) -> bool:
     content = content_of(text)
     sides = content.split("=")
     boxed = text.startswith(r"\boxed{")
-    if boxed and len(sides) > 2 and not _ARITHMETIC.fullmatch(sides[0]):  # a name for these values, such as x
+    if boxed and len(sides) > 2 and not _ARITHMETIC.fullmatch(sides[0]):  # the name on the left, such as x
         sides = sides[1:]
     if len(sides) < 2 or not all(_ARITHMETIC.fullmatch(side) for side in sides):
         return boxed and _approximates_another(text)
@@ -216,7 +216,7 @@ def _values(text: str) -> list[str]:
 
 
 def _sides(text: str) -> list[complex]:
-    """The numbers on the two sides of a sign of approximation; empty where they are none, as in A \\approx B."""
+    """The numbers on the two sides of a sign of approximation; empty if they are none, as in A \\approx B."""
     parsed = [_parse(box(content_of(side).rpartition("=")[2])) for side in approximations(text)]
     try:
         return [complex(side[0].evalf(12)) for side in parsed]
@@ -236,7 +236,7 @@ def _is_set(text: str) -> bool:
 
 
 def _parts(text: str) -> list[str]:
-    """The parts of a list without brackets around it, as boxes; the text itself where it is none."""
+    """The parts of a list without brackets around it, as boxes; the text itself if it is none."""
     if not text.startswith(r"\boxed{"):
         return [text]
     boxes = [box(part.strip()) for part in outer_parts(content_of(text), _SEPARATOR) if part.strip()]
@@ -249,7 +249,7 @@ def _name(text: str) -> str:
     return named["name"] if named else ""
 
 
-@lru_cache(maxsize=1024)  # a reference answer comes with every answer to it
+@lru_cache(maxsize=1024)  # the same reference answer is read for each response
 def _parse(text: str) -> list[Any]:
     # Its rule of units would leave out the h of \pi r^2 h.
     normal = NormalizationConfig(units=False, malformed_operators=True, nits=True)

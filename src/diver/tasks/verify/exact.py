@@ -1,4 +1,4 @@
-"""What needs no algebra: equal texts, numbers written plainly, and words.
+"""Comparisons without algebra: equal texts, plain numbers, and words.
 
 math-verify compares numbers in the same way, with two exceptions. A full stop at the end and a per cent sign after a
 decimal matter there, and the base of a numeral does not. It drops what stands behind a number, and minds how words are
@@ -46,11 +46,11 @@ _BASED = re.compile(r"([0-9A-Za-z]+)_\{?(\d+)\}?")
 
 
 def compare(answer: str, gold: str) -> Grade | None:
-    """correct or wrong; None where it takes algebra."""
+    """correct or wrong; None if it takes algebra."""
     return (_compared if len(answer) <= LONGEST else _compared.__wrapped__)(answer, gold)
 
 
-@lru_cache(maxsize=1 << 14)  # most samples of a problem give one of a few answers
+@lru_cache(maxsize=1 << 14)  # samples of a problem share a few answers
 def _compared(answer: str, gold: str) -> Grade | None:
     a, g = plain(answer), plain(gold)
     if a and a == g:

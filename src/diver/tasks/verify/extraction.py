@@ -1,4 +1,4 @@
-r"""What a response states as its answer, with its place in the text. One pass over the text for each form.
+r"""Find the answer that a response states, and its place in the text. One pass over the text for each form.
 
 The last of these counts:
 
@@ -135,7 +135,7 @@ def stated(text: str) -> Statement | None:
 
 
 def boxed(text: str) -> list[str]:
-    """The readings of the last box, or of the list of boxes that it ends; empty where no box closes."""
+    """The readings of the last box, or of the list of boxes that it ends; empty if no box closes."""
     lists = box_lists(text)[0]
     return _readings(text, lists[-1]) if lists else []
 
@@ -147,7 +147,7 @@ def known_answer(gold: str) -> str:
 
 
 def last_box(text: str) -> str | None:
-    """What stands in the last box that closes; of one inside another, in the inner. None where no box closes."""
+    """What stands in the last box that closes; of one inside another, in the inner. None if no box closes."""
     box = max(find_boxes(text)[0], default=None)
     return text[box.opened : box.closed] if box else None
 
@@ -217,7 +217,7 @@ def _readings(text: str, boxes: list[Span]) -> list[str]:
 
 
 def _name_between(text: str, start: int, end: int) -> str | None:
-    """The name of the second of two boxes around `text[start:end]`, as in `, y=`; None where they are no list."""
+    """The name of the second of two boxes around `text[start:end]`, as in `, y=`; None if they are no list."""
     if end - start > 70:
         return None
     gap = _GAP.match(text, start, end)
@@ -304,7 +304,7 @@ def _in_tags(text: str) -> Statement | None:
 
 
 def bare(content: str) -> str:
-    """A short answer without what leads it, "Answer:" or "####", and what encloses it, such as ** or a tag."""
+    """A short answer without its prefix ("Answer:", "####") and its delimiters (** or a tag)."""
     content = _LEAD.sub("", content.strip(), count=1)
     while len(content) <= TAIL and (marked := _MARKED.fullmatch(content)):
         content = marked["content"].strip()
@@ -361,7 +361,7 @@ def _balanced(text: str, tokens: re.Pattern[str], start: int) -> tuple[list[Span
 
 def _closing(text: str) -> Statement | None:
     """Minerva's last closing sentence; None without one, or where it is prose or holds nothing."""
-    if "hope" not in text:  # nearly always, and quicker than the pattern
+    if "hope" not in text:  # true of most texts, and faster than the pattern
         return None
     opened, span = -1, None
     for mark in _CLOSING.finditer(text):

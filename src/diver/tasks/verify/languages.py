@@ -12,7 +12,7 @@ from string import ascii_uppercase
 _TABLE: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("languages.toml").read_text("utf-8"))
 UNSPACED = r"\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 INSIDE = rf"[^\W{UNSPACED}]"
-"""A character that goes on a word."""
+"""A character that continues a word."""
 
 
 def _word(*lists: str) -> str:

@@ -2,7 +2,7 @@
 
 What counts as the answer, in this order:
 
-1. Only what follows the last `</think>`, where there is one: an answer inside the thought does not count then.
+1. Only what follows the last `</think>`, if there is one: an answer inside the thought does not count then.
    (A thought that is not closed holds no answer for any grader, a response that was cut only one that it had finished:
    `grading`.)
 2. The last of: the boxes (`\\boxed{...}`, `\\boxed 5`, `\\fbox{...}`), `<answer>` tags, Minerva's closing sentence
@@ -82,7 +82,7 @@ class GSM8K(Mathematics):
         return _settle(answers, problem) if answers else Grade.NO_ANSWER
 
     def _answers(self, response: str) -> Sequence[str]:
-        """The answer that is graded, so that a vote is for it."""
+        """The graded answer, for which the response votes."""
         text = after_thought(response)
         statement = stated(text)
         if statement and not statement.prose:
@@ -132,7 +132,7 @@ def _of_free_text(tail: str, problem: Problem) -> Grade | PendingComparison:
 
 def _settle(answers: Sequence[str], problem: Problem) -> Grade | PendingComparison:
     gold = problem.answer
-    if known_answer(gold).count("=") > 1:  # names against names, where the answer has them
+    if known_answer(gold).count("=") > 1:  # named values are compared by name
         answers = answers[:1]
     if not any(plain(answer) for answer in answers):
         return Grade.NO_ANSWER

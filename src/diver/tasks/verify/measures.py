@@ -26,7 +26,7 @@ _SAYS_MORE = re.compile(
     rf"^\W{{0,4}}(?:(?:{'|'.join(SCALES)}|(?:hundred|thousand|million|billion|trillion|dozen)s|millionen|milliards?"
     r"|milliarden|millones|mil|mille|milhões|milhão|hundert|tausend|dutzend|docenas?|douzaines?"
     r"|doubled|tripled|halved|plus|minus|multiplied|divided|factorial|at\s(?:most|least)|is\snot|to\sthe)\b"
-    r"|(?:squared|cubed)\W{0,4}$)"  # not "squared units"
+    r"|(?:squared|cubed)\W{0,4}$)"  # "squared" at the end, not "squared units"
     # Another case, a denial, and what follows at the end: a second number, as in "plus one", or a verdict.
     r"|\b(?:not|isn['’]t|maybe|perhaps|possibly|alternatively|otherwise|unless|below\szero|or\s(?:more|less|fewer))\b"
     rf"|\b(?:{_ANY_NUMBER}|is\s(?:wrong|incorrect|false)|at\s(?:most|least))\W{{0,4}}$|\((?:wrong|incorrect|false)\)",
@@ -95,7 +95,7 @@ def says_more(words: str) -> bool:
 
 
 def without_unit(found: re.Match[str]) -> str:
-    """The replacement of a number's texts: nothing, where all of them are units."""
+    """The replacement of a number's texts: nothing, if all of them are units."""
     return found[0] if any(says_more(words) for words in _IN_BRACES.findall(found[0])) else ""
 
 

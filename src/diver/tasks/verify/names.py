@@ -10,7 +10,7 @@ from diver.tasks.verify.spelling import TABLES
 
 _OTHERS = {name: spelling for spelling, names in TABLES["names"].items() for name in names.split()}
 _NAMES = {name: "\\" + name if spelling == "same" else spelling for name, spelling in _OTHERS.items()}
-_CALLED = frozenset("max min sec det gcd".split())  # a unit or an index, where no parenthesis follows
+_CALLED = frozenset("max min sec det gcd".split())  # without a parenthesis: a unit or an index
 _ANY = "|".join(sorted(_NAMES, key=len, reverse=True))
 _PLAIN = re.compile(
     r"\\(?:text[a-z]*|math[a-z]*|operatorname\*?|mbox|begin|end)\s?\{[^{}]*\}|_\{[a-z]{2,20}\}"

@@ -107,7 +107,7 @@ _MEANING = SHORTHANDS + compiled(
     (r"(?<![\w.,/^{)}])(\d{1,9})\s{1,4}(\d{1,9})/(\d{1,9})(?=\s{0,4}\\pi(?![A-Za-z]))", _improper),
     (r"(?<![\w.,/^{)}])(\d{1,9})/(\d{1,9})\s{1,4}\\pi(?![A-Za-z])", r"\\frac{\1}{\2}\\pi"),
     (r"\\(?:text|mathrm)\{\s?[Ii]nfinity\s?\}", r"\\infty "),
-    (r"(?<![A-Za-z\\])([Ee])_", r"\\mathcal{\1}_"),  # a name, and not the base of the logarithm
+    (r"(?<![A-Za-z\\])([Ee])_", r"\\mathcal{\1}_"),  # a calligraphic E with an index, not e.
     # A letter behind something else is a vector, and no unit: math-verify would leave it out.
     (r"(?<=[\w)}\s+-])\\(?:mathbf|textbf|mathit|hat)\{([A-Za-z])\}", r"\\vec{\1}"),
     (

@@ -129,7 +129,7 @@ def in_another_form(text: str) -> str:
 
 
 def moment(text: str) -> str:
-    """The one time or date that the last sentence of a text states; empty where it has none, several, or denies it."""
+    """The one time or date that the last sentence of a text states; empty if it has none, several, or denies it."""
     last = _last_line(text)
     return "" if _NEGATION.search(last) or last.endswith("?") else clock.only(last)
 
@@ -156,7 +156,7 @@ def said(text: str) -> str:
 
 
 def says(text: str, known: str) -> bool | None:
-    """Whether a text names the answer `known`, such as "even"; None where it names nothing, or `known` is no words.
+    """Whether a text names the answer `known`, such as "even"; None if it names nothing, or `known` is no words.
 
     It names what follows "the answer is", else what its last sentence comes to: "Yes, ...", "[Yes]", "the sum is even".
     """
@@ -200,7 +200,7 @@ def _plain(text: str) -> str:
 
 
 def picked_number(text: str) -> str:
-    """Such as "18", "1,234", "-3.50", "7/14" or "32%"; empty where it takes math-verify to know."""
+    """Such as "18", "1,234", "-3.50", "7/14" or "32%"; empty if it takes math-verify to know."""
     if r"\boxed" in text or "final answer" in text.lower():
         return ""
     last = _LAST.search(text, max(0, len(text) - NEAR_THE_END))

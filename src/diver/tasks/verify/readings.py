@@ -88,7 +88,7 @@ def is_rounded(text: str, exact: complex, rounded: complex) -> bool:
 
 
 def _conditioned(text: str) -> tuple[str, str]:
-    r"""`a_n = 2n-1` and `n \geq 1`; the whole and "" where no condition on its letters stands."""
+    r"""`a_n = 2n-1` and `n \geq 1`; the whole and "" if no condition on its letters stands."""
     if quantified := _QUANTIFIED.fullmatch(text):
         return quantified[2], quantified[1]
     start = 0

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import IO, Any
 
-GRACE_SECONDS = 1.0  # how long after the timeout a worker without a parent ends itself
+GRACE_SECONDS = 1.0  # seconds after the timeout at which an orphaned worker exits
 
 
 def serve(options: dict[str, Any]) -> None:
@@ -35,7 +35,7 @@ def serve(options: dict[str, Any]) -> None:
             _find(options["warm"])()
         elif module:
             importlib.import_module(module)
-            importlib.import_module("diver.tasks.verify.custom")  # by which its functions are called
+            importlib.import_module("diver.tasks.verify.custom")  # calls the user's functions
     except Exception as error:
         _reply(replies, {"fatal": f"{type(error).__name__}: {error}"})
         return
@@ -45,19 +45,19 @@ def serve(options: dict[str, Any]) -> None:
     process = os.getpid()
     for line in jobs:
         job = json.loads(line)
-        signal.setitimer(signal.ITIMER_REAL, job["timeout_s"] + GRACE_SECONDS)  # ends this process, whatever it does
+        signal.setitimer(signal.ITIMER_REAL, job["timeout_s"] + GRACE_SECONDS)  # kills this process even if it hangs
         try:
             reply = {"value": _find(job["call"])(*job["arguments"])}
-        except BaseException as error:  # the text that is graded is other people's, sys.exit too is an answer
+        except BaseException as error:  # the text is untrusted: sys.exit is a failure, too
             reply = {"error": f"{type(error).__name__}: {str(error)[:200]}"}
-        if os.getpid() != process:  # a fork would answer, too, and each next job get the answer of the last one
+        if os.getpid() != process:  # a forked child must not reply, too
             os._exit(0)
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         _reply(replies, reply)
 
 
 def _bare_packages() -> None:
-    """`diver`, `diver.tasks` and `diver.tasks.verify` as places where modules are found, and nothing else."""
+    """Register `diver`, `diver.tasks` and `diver.tasks.verify` as empty packages, without running their `__init__`."""
     here = os.path.dirname(os.path.abspath(__file__))
     above = os.path.dirname(here)
     for name, folder in (("diver", os.path.dirname(above)), ("diver.tasks", above), ("diver.tasks.verify", here)):
@@ -89,5 +89,5 @@ def _limit_memory(megabytes: int) -> None:
 
 
 if __name__ == "__main__":
-    gc.disable()  # until the imports are done
+    gc.disable()  # re-enabled after the imports
     serve(json.loads(sys.argv[1]))

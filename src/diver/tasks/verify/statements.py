@@ -108,7 +108,7 @@ def differ(gold: Any, answer: Any) -> bool:
         if not difference.is_number:
             return False
         return bool(difference.evalf(2, maxn=MOST_DIGITS, strict=True) != 0)
-    except Exception:  # undefined there, or 0 as far as can be seen (PrecisionExhausted)
+    except Exception:  # undefined, or indistinguishable from 0 (PrecisionExhausted)
         return False
 
 

@@ -1,4 +1,4 @@
-"""Worker processes that grade other people's text and can be killed.
+"""Worker processes that grade untrusted text and can be killed.
 
 A degenerate answer can keep SymPy busy for ever or fill the machine's memory. A thread cannot be stopped, and an alarm
 inside the process neither works outside the main thread nor interrupts C code. So each job runs in one of a few
@@ -39,7 +39,7 @@ Function = Callable[..., Any] | str
 
 
 def path_of(function: Function) -> str:
-    """By which a worker finds the function."""
+    """The path by which a worker finds the function."""
     return function if isinstance(function, str) else f"{function.__module__}:{function.__qualname__}"
 
 
@@ -211,18 +211,18 @@ class Pool:
         return [(w, w in heard) for w in busy if w in heard or now >= w.late_at]
 
     def _outcome(self, worker: Worker, heard: bool) -> Any:
-        """What became of this worker's job, or of its start; a late or dead worker leaves the pool."""
+        """The result of this worker's job, or of its start; a late or dead worker leaves the pool."""
         message = worker.read() if heard else None
         if message is None or "fatal" in message:
             if not worker.ready:
                 reason = message["fatal"] if message else f"not ready after {STARTUP_SECONDS:g} seconds"
-                if message is None and heard:  # asked before it is killed: -9 would be the code of our own kill
+                if message is None and heard:  # read before the kill, which would set it to -9
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         worker.process.wait(10.0)
                     reason = f"exit code {worker.process.returncode}"
                 self._discard(worker)
                 self._failed_starts += 1
-                if self._failed_starts == 3:  # one may be chance (a signal, a full machine), three are a fault
+                if self._failed_starts == 3:  # one death may be chance (a signal, a full machine), three are a fault
                     self._failed_starts = 0
                     raise DiverError(
                         f"a verification worker did not start with {self.memory_mb} MiB of memory ({reason}); "
