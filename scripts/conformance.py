@@ -22,7 +22,7 @@ import importlib
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -221,9 +221,39 @@ WITHIN = (
 )
 
 
+def loss_pair(
+    name: str,
+    setting: str,
+    loss: PolicyLoss,
+    theirs: Callable[[], Found],
+    term: str = "",
+    changed: PolicyLoss | None = None,
+    **changes: Any,
+) -> Pair:
+    """One of our losses and a trainer's; where a `term` differs, `changed` (or `loss`) with `changes` of `our_loss`."""
+    return Pair(
+        name,
+        setting,
+        lambda: our_loss(loss),
+        theirs,
+        term,
+        (lambda: our_loss(changed or loss, **changes)) if term else None,
+    )
+
+
+def micro_batch_pairs(theirs: Callable[[str], Callable[[], Found]]) -> Iterator[Pair]:
+    """The two means of TRL's that ms-swift has too; `theirs(loss_type)` computes one."""
+    by_tokens, by_sums = (of_micro_batches(mean) for mean in ("token-mean", "token-sum"))
+    yield loss_pair("clip", "loss_type=bnpo", CLIP, theirs("bnpo"), MICRO_BATCH_MEAN, weights=by_tokens)
+    sums = ClipLoss(aggregation="token-sum")
+    yield loss_pair(
+        "clip", "loss_type=dr_grpo", sums, theirs("dr_grpo"), CONSTANT_LENGTH, CLIP, weights=by_sums / WIDTH
+    )
+
+
 def dual_clip(setting: str, name: str, theirs: Callable[[], Found]) -> Pair:
     term = f"Where A < 0, the ratio has an upper bound too, {name} = {C:g}."
-    return Pair("dual-clip", setting, lambda: our_loss(CLIP), theirs, term, lambda: our_loss(DualClip()))
+    return loss_pair("dual-clip", setting, CLIP, theirs, term, DualClip())
 
 
 # Advantages.

@@ -1,6 +1,7 @@
 """ms-swift's side of docs/conformance.md: the loss of its GRPOTrainer, its advantages, and the pairs with ours."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -69,46 +70,25 @@ def advantages(**options: Any) -> Callable[[], c.Found]:
     return lambda: c.Found(None, compute_advantages(rewards, torch.ones(1), c.SIZE, **options)[0])
 
 
-def equal(loss: PolicyLoss, name: str, setting: str, **options: Any) -> c.Pair:
-    return c.Pair(name, setting, lambda: c.our_loss(loss), lambda: loss_of(**options))
+def equal(name: str, setting: str, loss: PolicyLoss, **options: Any) -> c.Pair:
+    return c.loss_pair(name, setting, loss, partial(loss_of, **options))
 
 
 def pairs() -> Iterator[c.Pair]:
     """ms-swift's losses and advantages of our names."""
-    yield equal(c.CLIP, "clip", "loss_type=dapo", loss_type="dapo")
-    yield equal(ClipLoss(aggregation="sequence-mean"), "clip", "loss_type=grpo", loss_type="grpo")
-    yield c.Pair(
-        "clip",
-        "loss_type=bnpo",
-        lambda: c.our_loss(c.CLIP),
-        lambda: loss_of(loss_type="bnpo"),
-        c.MICRO_BATCH_MEAN,
-        lambda: c.our_loss(c.CLIP, weights=c.of_micro_batches("token-mean")),
-    )
-    yield c.Pair(
-        "clip",
-        "loss_type=dr_grpo",
-        lambda: c.our_loss(ClipLoss(aggregation="token-sum")),
-        lambda: loss_of(loss_type="dr_grpo"),
-        c.CONSTANT_LENGTH,
-        lambda: c.our_loss(c.CLIP, weights=c.of_micro_batches("token-sum") / c.WIDTH),
-    )
-    yield c.dual_clip("loss_type=dapo, delta=3", "delta", lambda: loss_of(loss_type="dapo", delta=c.C))
-    yield equal(CispoLoss(), "cispo", "loss_type=cispo, epsilon_high=5", loss_type="cispo", epsilon_high=5.0)
     gspo = GspoLoss()
+    clips = {"epsilon": gspo.clip_low, "epsilon_high": gspo.clip_high}
+    by_level = "loss_type=grpo, importance_sampling_level={}"
+    yield equal("clip", "loss_type=dapo", c.CLIP, loss_type="dapo")
+    yield equal("clip", "loss_type=grpo", ClipLoss(aggregation="sequence-mean"), loss_type="grpo")
+    yield from c.micro_batch_pairs(lambda kind: partial(loss_of, loss_type=kind))
+    yield c.dual_clip("loss_type=dapo, delta=3", "delta", partial(loss_of, loss_type="dapo", delta=c.C))
+    yield equal("cispo", "loss_type=cispo, epsilon_high=5", CispoLoss(), loss_type="cispo", epsilon_high=5.0)
     for level in ("sequence", "sequence_token"):
-        yield equal(
-            gspo,
-            "gspo",
-            f"loss_type=grpo, importance_sampling_level={level}",
-            loss_type="grpo",
-            importance_sampling_level=level,
-            epsilon=gspo.clip_low,
-            epsilon_high=gspo.clip_high,
-        )
-    yield equal(
-        SapoLoss(), "sapo", "loss_type=sapo, tau_pos=1, tau_neg=1.05", loss_type="sapo", tau_pos=1.0, tau_neg=1.05
-    )
+        options = {"loss_type": "grpo", "importance_sampling_level": level}
+        yield equal("gspo", by_level.format(level), gspo, **options, **clips)
+    taus = {"tau_pos": 1.0, "tau_neg": 1.05}
+    yield equal("sapo", "loss_type=sapo, tau_pos=1, tau_neg=1.05", SapoLoss(), loss_type="sapo", **taus)
 
     for scale in ("group", "batch"):
         yield c.grpo_pair(f"scale_rewards={scale}", 1e-4, advantages(scale_rewards=scale), of_batch=scale == "batch")

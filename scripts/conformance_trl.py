@@ -2,7 +2,8 @@
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import conformance as c
@@ -73,67 +74,38 @@ def gmpo_loss() -> c.Found:
     return loss_of({"beta": 0.0, "epsilon": 0.4}, GMPOTrainer, GMPOConfig)
 
 
-def as_configured(loss: PolicyLoss) -> Callable[[], c.Found]:
-    """TRL's loss with the options that the adapter gives it for ours."""
+def as_configured(name: str, setting: str, loss: PolicyLoss) -> c.Pair:
+    """Our loss, and TRL's with the options that the adapter gives it for ours."""
     method = dataclasses.replace(method_named("dr-grpo"), loss=loss)
-    return lambda: loss_of(config(method))
+    return c.loss_pair(name, setting, loss, lambda: loss_of(config(method)))
 
 
 def pairs() -> Iterator[c.Pair]:
     """TRL's losses and advantages of our names."""
     plain = config("clip-higher")
     for aggregation, kind in LOSS_TYPES.items():
-        loss = ClipLoss(aggregation=aggregation)  # type: ignore[arg-type]
         level = ", importance_sampling_level=token" if kind == "luspo" else ""
-        yield c.Pair("clip", f"loss_type={kind}{level}", lambda loss=loss: c.our_loss(loss), as_configured(loss))
-    yield c.Pair(
-        "clip",
-        "loss_type=bnpo",
-        lambda: c.our_loss(c.CLIP),
-        lambda: loss_of({**plain, "loss_type": "bnpo"}),
-        c.MICRO_BATCH_MEAN,
-        lambda: c.our_loss(c.CLIP, weights=c.of_micro_batches("token-mean")),
-    )
-    yield c.Pair(
-        "clip",
-        "loss_type=dr_grpo",
-        lambda: c.our_loss(ClipLoss(aggregation="token-sum")),
-        lambda: loss_of({**plain, "loss_type": "dr_grpo"}),
-        c.CONSTANT_LENGTH,
-        lambda: c.our_loss(c.CLIP, weights=c.of_micro_batches("token-sum") / c.WIDTH),
-    )
-    yield c.dual_clip("loss_type=dapo, delta=3", "delta", lambda: loss_of({**plain, "delta": c.C}))
-    yield c.Pair(
-        "cispo", "loss_type=cispo, epsilon_high=5", lambda: c.our_loss(CispoLoss()), as_configured(CispoLoss())
-    )
-    yield c.Pair(
-        "gspo",
-        "loss_type=grpo, importance_sampling_level=sequence",
-        lambda: c.our_loss(GspoLoss()),
-        as_configured(GspoLoss()),
-    )
-    yield c.Pair("sapo", "loss_type=sapo", lambda: c.our_loss(SapoLoss()), as_configured(SapoLoss()))
-    yield c.Pair("gmpo", "GMPOTrainer, epsilon=0.4", lambda: c.our_loss(GmpoLoss()), gmpo_loss)
-    bonus = ClipLoss(entropy_coef=0.01)
-    yield c.Pair(
+        loss = ClipLoss(aggregation=aggregation)  # type: ignore[arg-type]
+        yield as_configured("clip", f"loss_type={kind}{level}", loss)
+    yield from c.micro_batch_pairs(lambda kind: partial(loss_of, {**plain, "loss_type": kind}))
+    yield c.dual_clip("loss_type=dapo, delta=3", "delta", partial(loss_of, {**plain, "delta": c.C}))
+    yield as_configured("cispo", "loss_type=cispo, epsilon_high=5", CispoLoss())
+    yield as_configured("gspo", "loss_type=grpo, importance_sampling_level=sequence", GspoLoss())
+    yield as_configured("sapo", "loss_type=sapo", SapoLoss())
+    yield c.loss_pair("gmpo", "GMPOTrainer, epsilon=0.4", GmpoLoss(), gmpo_loss)
+    yield c.loss_pair(
         "entropy-bonus",
         "loss_type=dapo, entropy_coef=0.01",
-        lambda: c.our_loss(bonus),
-        lambda: loss_of({**plain, "entropy_coef": 0.01}),
+        ClipLoss(entropy_coef=0.01),
+        partial(loss_of, {**plain, "entropy_coef": 0.01}),
         "The mean entropy is over the tokens of each micro-batch, where ours has the weights of the loss, here over "
         "all tokens of the mini-batch.",
-        lambda: c.our_loss(bonus, entropy_weights=c.of_micro_batches("token-mean")),
+        entropy_weights=c.of_micro_batches("token-mean"),
     )
 
     for scale in ("group", "batch"):
-        yield c.grpo_pair(
-            f"scale_rewards={scale}",
-            1e-4,
-            lambda scale=scale: advantages({"scale_rewards": scale}),
-            of_batch=scale == "batch",
-        )
-    yield c.dr_grpo_pair("scale_rewards=none", lambda: advantages({"scale_rewards": "none"}))
-    yield c.rloo_pair(
-        "RLOOTrainer, normalize_advantages=False",
-        lambda: advantages({"normalize_advantages": False, "beta": 0.0}, RLOOTrainer, RLOOConfig),
-    )
+        theirs = partial(advantages, {"scale_rewards": scale})
+        yield c.grpo_pair(f"scale_rewards={scale}", 1e-4, theirs, of_batch=scale == "batch")
+    yield c.dr_grpo_pair("scale_rewards=none", partial(advantages, {"scale_rewards": "none"}))
+    rloo = partial(advantages, {"normalize_advantages": False, "beta": 0.0}, RLOOTrainer, RLOOConfig)
+    yield c.rloo_pair("RLOOTrainer, normalize_advantages=False", rloo)

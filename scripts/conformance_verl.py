@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import conformance as c
@@ -105,101 +106,82 @@ def best_of_group() -> c.Found:
     return c.Found(None, torch.from_numpy(found.ravel()))
 
 
-def equal(loss: PolicyLoss, name: str, setting: str, **more: Any) -> c.Pair:
-    return c.Pair(name, setting, lambda: c.our_loss(loss), lambda: loss_of(loss, parts=c.BATCH.parts, **more))
+def equal(name: str, setting: str, loss: PolicyLoss) -> c.Pair:
+    return c.loss_pair(name, setting, loss, in_parts(loss))
+
+
+def in_parts(loss: PolicyLoss, **options: Any) -> Callable[[], c.Found]:
+    """verl's loss of four micro-batches."""
+    return partial(loss_of, loss, parts=c.BATCH.parts, **options)
+
+
+def seeded(loss: PolicyLoss) -> c.Found:
+    torch.manual_seed(0)
+    return loss_of(loss)
 
 
 def pairs() -> Iterator[c.Pair]:
     """verl's losses and estimators of our names; the first of a name has the settings that `diver train` gives verl."""
-    parts = c.BATCH.parts
     for ours, theirs in AGGREGATIONS.items():
-        yield equal(ClipLoss(aggregation=ours), "clip", f"loss_mode=vanilla, {theirs}, clip_ratio_c=1e6")
-    yield c.Pair(
+        yield equal("clip", f"loss_mode=vanilla, {theirs}, clip_ratio_c=1e6", ClipLoss(aggregation=ours))
+    yield c.loss_pair(
         "clip",
         "loss_mode=vanilla, seq-mean-token-sum-norm, clip_ratio_c=1e6",
-        lambda: c.our_loss(ClipLoss(aggregation="token-sum")),
-        lambda: loss_of(c.CLIP, parts=parts, aggregation="seq-mean-token-sum-norm"),
+        ClipLoss(aggregation="token-sum"),
+        in_parts(c.CLIP, aggregation="seq-mean-token-sum-norm"),
         c.CONSTANT_LENGTH,
-        lambda: c.our_loss(c.CLIP, weights=torch.full((len(c.BATCH.mask),), 1 / len(c.BATCH.mask) / c.WIDTH)),
+        c.CLIP,
+        weights=torch.full((len(c.BATCH.mask),), 1 / len(c.BATCH.mask) / c.WIDTH),
     )
-    yield c.dual_clip(
-        "loss_mode=vanilla, token-mean, clip_ratio_c=3",
-        "clip_ratio_c",
-        lambda: loss_of(c.CLIP, parts=parts, clip_ratio_c=c.C),
-    )
+    third = in_parts(c.CLIP, clip_ratio_c=c.C)
+    yield c.dual_clip("loss_mode=vanilla, token-mean, clip_ratio_c=3", "clip_ratio_c", third)
 
-    all_candidates, some = ClipCovLoss(fraction=1.0), ClipCovLoss(fraction=0.02)
-    yield c.Pair(
+    every, some = ClipCovLoss(fraction=1.0), ClipCovLoss(fraction=0.02)
+    by_parts = {"term": c.WITHIN, "select": c.selection_by_parts}
+    one, four = "loss_mode=clip_cov, one micro-batch", "loss_mode=clip_cov, 4 micro-batches"
+    yield c.loss_pair("clip-cov", f"{one}, clip_cov_ratio=1", every, partial(loss_of, every))
+    yield c.loss_pair(
         "clip-cov",
-        "loss_mode=clip_cov, one micro-batch, clip_cov_ratio=1",
-        lambda: c.our_loss(all_candidates),
-        lambda: loss_of(all_candidates),
-    )
-
-    def seeded() -> c.Found:
-        torch.manual_seed(0)
-        return loss_of(some)
-
-    yield c.Pair(
-        "clip-cov",
-        "loss_mode=clip_cov, one micro-batch, clip_cov_ratio=0.02",
-        lambda: c.our_loss(some),
-        seeded,
+        f"{one}, clip_cov_ratio=0.02",
+        some,
+        partial(seeded, some),
         "The tokens are drawn among the same candidates, by another stream of random numbers.",
-        lambda: c.our_loss(some, select=chosen_by_verl),
+        select=chosen_by_verl,
     )
-    yield c.Pair(
-        "clip-cov",
-        "loss_mode=clip_cov, 4 micro-batches, clip_cov_ratio=1",
-        lambda: c.our_loss(all_candidates),
-        lambda: loss_of(all_candidates, parts=parts),
-        c.WITHIN,
-        lambda: c.our_loss(all_candidates, select=c.selection_by_parts),
-    )
+    yield c.loss_pair("clip-cov", f"{four}, clip_cov_ratio=1", every, in_parts(every), **by_parts)
     kl_cov = KlCovLoss(fraction=0.05)
-    yield c.Pair(
-        "kl-cov",
-        "loss_mode=kl_cov, one micro-batch, kl_cov_ratio=0.05",
-        lambda: c.our_loss(kl_cov),
-        lambda: loss_of(kl_cov),
-    )
-    yield c.Pair(
-        "kl-cov",
-        "loss_mode=kl_cov, 4 micro-batches, kl_cov_ratio=0.05",
-        lambda: c.our_loss(kl_cov),
-        lambda: loss_of(kl_cov, parts=parts),
-        c.WITHIN,
-        lambda: c.our_loss(kl_cov, select=c.selection_by_parts),
-    )
+    one, four = "loss_mode=kl_cov, one micro-batch", "loss_mode=kl_cov, 4 micro-batches"
+    yield c.loss_pair("kl-cov", f"{one}, kl_cov_ratio=0.05", kl_cov, partial(loss_of, kl_cov))
+    yield c.loss_pair("kl-cov", f"{four}, kl_cov_ratio=0.05", kl_cov, in_parts(kl_cov), **by_parts)
 
-    yield equal(CispoLoss(), "cispo", "loss_mode=cispo, clip_ratio_low=1, clip_ratio_high=4")
-    yield equal(
-        CispoLoss(clip_low=0.2, clip_high=0.28), "cispo", "loss_mode=cispo, clip_ratio_low=0.2, clip_ratio_high=0.28"
-    )
-    yield equal(GspoLoss(), "gspo", "loss_mode=gspo, seq-mean-token-mean")
-    yield equal(GspoLoss(aggregation="token-mean"), "gspo", "loss_mode=gspo, token-mean")
-    yield equal(SapoLoss(), "sapo", "loss_mode=sapo, tau_pos=1, tau_neg=1.05")
+    narrow = CispoLoss(clip_low=0.2, clip_high=0.28)
+    yield equal("cispo", "loss_mode=cispo, clip_ratio_low=1, clip_ratio_high=4", CispoLoss())
+    yield equal("cispo", "loss_mode=cispo, clip_ratio_low=0.2, clip_ratio_high=0.28", narrow)
+    yield equal("gspo", "loss_mode=gspo, seq-mean-token-mean", GspoLoss())
+    yield equal("gspo", "loss_mode=gspo, token-mean", GspoLoss(aggregation="token-mean"))
+    yield equal("sapo", "loss_mode=sapo, tau_pos=1, tau_neg=1.05", SapoLoss())
     gmpo = GmpoLoss()
-    yield c.Pair("gmpo", "loss_mode=geo_mean, one micro-batch", lambda: c.our_loss(gmpo), lambda: loss_of(gmpo))
-    yield c.Pair(
+    yield c.loss_pair("gmpo", "loss_mode=geo_mean, one micro-batch", gmpo, partial(loss_of, gmpo))
+    yield c.loss_pair(
         "gmpo",
         "loss_mode=geo_mean, 4 micro-batches",
-        lambda: c.our_loss(gmpo),
-        lambda: loss_of(gmpo, parts=parts),
+        gmpo,
+        in_parts(gmpo),
         "The means of the micro-batches are added, so that the loss is multiplied by their number, here 4.",
-        lambda: c.our_loss(gmpo, weights=c.PARTS * c.of_micro_batches("sequence-mean")),
+        weights=c.PARTS * c.of_micro_batches("sequence-mean"),
     )
-    yield equal(DppoLoss(), "dppo", "loss_mode=dppo_tv, clip_ratio=0.15")
-    yield c.Pair(
+    yield equal("dppo", "loss_mode=dppo_tv, clip_ratio=0.15", DppoLoss())
+    yield c.loss_pair(
         "dppo",
         "loss_mode=dppo_kl, clip_ratio=0.15",
-        lambda: c.our_loss(DppoLoss()),
-        lambda: loss_of(DppoLoss(), parts=parts, mode="dppo_kl"),
+        DppoLoss(),
+        in_parts(DppoLoss(), mode="dppo_kl"),
         "The bound is on the KL divergence of the binary distribution, the token or another, and not on its total "
         "variation.",
-        lambda: c.our_loss(c.BinaryKl()),
+        c.BinaryKl(),
     )
-    yield equal(ClipLoss(entropy_coef=0.01), "entropy-bonus", "loss_mode=vanilla, token-mean, entropy_coeff=0.01")
+    bonus = ClipLoss(entropy_coef=0.01)
+    yield equal("entropy-bonus", "loss_mode=vanilla, token-mean, entropy_coeff=0.01", bonus)
 
     yield c.grpo_pair("adv_estimator=grpo", 1e-6, of_batch("grpo"))
     yield c.dr_grpo_pair(

@@ -16,6 +16,7 @@ from test_cli import RECIPE, finish, killed, metrics
 from waiting import until
 
 from diver.cli.train import train
+from diver.core.progress import QUIET, progress_bar
 from diver.core.run_folder import RunFolder
 from diver.core.types import DiverError
 from diver.evaluate import run as evaluation
@@ -131,6 +132,25 @@ def test_a_run_that_fails_is_told_with_its_reason():
     a, b = Path("logs/a.log"), Path("logs/b.log")
     told = f"2 of 2 runs failed ({a}: RuntimeError: boom; {b}: killed by signal 9); the same command makes them again"
     assert str(failure.value) == told
+
+
+def test_steps_that_a_run_leaves_out_are_not_counted(monkeypatch):
+    """Two runs of five steps: the first ends after two of them, as one that diverges does."""
+    bars = []
+
+    def bar(*given, **options):
+        bars.append(progress_bar(*given, **options))
+        return bars[0]
+
+    monkeypatch.delenv(QUIET, raising=False)
+    monkeypatch.setattr("diver.train.parallel.progress_bar", bar)
+    rows = "open('{0}/metrics.jsonl', 'w').write('{{}}\\n' * {1})"
+    runs = []
+    for name, steps in (("a", 2), ("b", 5)):
+        Path(name).mkdir()
+        runs.append(Run(name, partial(exec, rows.format(name, steps)), Path(name), 5))
+    run_all(runs, Path("logs"), 1)
+    assert (bars[0].n, bars[0].total) == (7, 7)
 
 
 @pytest.mark.slow

@@ -72,21 +72,21 @@ def _answer(found: Results, limits: Mapping[str, float]) -> list[str]:
             f"- At the limits of the package *{loudest.title}* has most false alarms: {rate.of('healthy runs')}."
         )
     for kind in found.broken:
-        title = found.study.kinds[kind]["title"]
         rates = {alert.title: found.rate(alert, limits[alert.title], REPORT, [kind]) for alert in found.alerts}
         best = max(rates, key=lambda name: rates[name].fired)
         if not rates[best].runs:
             continue
         seen = f"*{best}* fires on {rates[best].of('runs')}" if rates[best].fired else "no alert fires"
-        lines.append(f"- {title.capitalize()}: {seen}.")
+        lines.append(f"- {found.titles[kind].capitalize()}: {seen}.")
     return ["## Answer\n", "\n".join(lines) + "\n"]
 
 
 def _fires(found: Results, limits: Mapping[str, float], picture: Path) -> list[str]:
     """Alert x kind of run, at the chosen limits, on the reporting half; as a table and a picture."""
-    kinds = found.study.kinds
+    kinds = found.titles
     rates = {a.title: [found.rate(a, limits[a.title], REPORT, [kind]) for kind in kinds] for a in found.alerts}
-    rows = [[title, *(rate.text for rate in of)] for title, of in rates.items()]
+    leads = {a.title: _lead(found.leads(a, limits[a.title], found.broken)) for a in found.alerts}
+    rows = [[title, *(rate.text for rate in of), leads[title]] for title, of in rates.items()]
     shares = np.array([[rate.interval.mean for rate in of] for of in rates.values()])
     with drawing(picture, size=(8.0, 0.34 * len(rates) + 1.2)) as figure:
         axes = figure.subplots()
@@ -103,17 +103,17 @@ def _fires(found: Results, limits: Mapping[str, float], picture: Path) -> list[s
         f"![Per cent of the runs of each kind on which an alert fires]({picture.name})\n",
         "At the chosen limits, on the runs that did not choose them. Brackets are the 95 % interval of Clopper and\n"
         "Pearson, in per cent; they take runs as independent, though several share a testbed or a method. An alert\n"
-        "fires where it is printed during training or stands on the page of the run afterwards.\n",
-        markdown(["", *kinds], rows),
+        "fires where it is printed during training or stands on the page of the run afterwards. The last column has\n"
+        "the steps from the alert to the fall of Pass@1 in broken runs with both: the median, the lowest and the\n"
+        "highest.\n",
+        markdown(["", *kinds, "steps before the fall"], rows),
     ]
 
 
 def _before(found: Results, limits: Mapping[str, float]) -> list[str]:
     """How many steps an alert fires before Pass@1 falls."""
-    kinds = {kind: found.study.kinds[kind] for kind in found.study.kinds}
-    falls = {
-        kind: [run for run in found.runs if run.planned.half == REPORT and run.planned.kind == kind] for kind in kinds
-    }
+    kinds = found.titles
+    falls = {kind: [run for run in found.runs if run.planned.half == REPORT and run.kind == kind] for kind in kinds}
     rows = [
         [
             "runs with a fall of Pass@1",
@@ -121,14 +121,15 @@ def _before(found: Results, limits: Mapping[str, float]) -> list[str]:
         ]
     ]
     for alert in found.alerts:
-        cells = [_lead(found.leads(alert, limits[alert.title], kind)) for kind in kinds]
+        cells = [_lead(found.leads(alert, limits[alert.title], [kind])) for kind in kinds]
         if any(cell != DASH for cell in cells):
             rows.append([alert.title, *cells])
     return [
         "## Steps before Pass@1 falls\n",
         "The median, the lowest and the highest number of steps from the alert to the fall, and in how many runs both\n"
         "occur. A negative number is an alert after the fall. Pass@1 has fallen at the first evaluation whose paired\n"
-        "interval lies below an earlier evaluation, at a level corrected for all pairs.\n",
+        "interval lies below an earlier evaluation, at a level corrected for all pairs, or at the step at which the\n"
+        "training diverged.\n",
         markdown(["", *kinds], rows),
     ]
 
@@ -162,8 +163,8 @@ def _limit_row(found: Results, alert: Watched, chosen: float) -> list[str]:
 def _runs(found: Results) -> list[str]:
     """The runs by kind: their number, falls, Pass@1 before and after, and core-hours."""
     rows = []
-    for kind, about in found.study.kinds.items():
-        runs = [run for run in found.runs if run.planned.kind == kind]
+    for kind, title in found.titles.items():
+        runs = [run for run in found.runs if run.kind == kind]
         if not runs:
             continue
         before, after = (
@@ -171,11 +172,13 @@ def _runs(found: Results) -> list[str]:
         )
         seconds = sum((run.record["cpu_seconds"]["train"] or 0) + run.record["cpu_seconds"]["evaluate"] for run in runs)
         falls = sum(run.fall is not None for run in runs)
-        numbers = [str(len(runs)), str(falls), f"{100 * before:.1f}", f"{100 * after:.1f}", f"{seconds / 3600:.2f}"]
-        rows.append([f"{kind}: {about['title']}", *numbers])
-    header = ["kind", "runs", "with a fall of Pass@1", "Pass@1 before, %", "Pass@1 after, %", "core-hours"]
+        diverged = sum(run.diverged is not None for run in runs)
+        numbers = [f"{100 * before:.1f}", f"{100 * after:.1f}", f"{seconds / 3600:.2f}"]
+        rows.append([f"{kind}: {title}", str(len(runs)), str(falls), str(diverged), *numbers])
+    header = ["kind", "runs", "with a fall of Pass@1", "diverged", "Pass@1 before, %", "Pass@1 after, %", "core-hours"]
     return [
         "## Runs\n",
-        "Both halves. A run that was resumed counts with its evaluation alone.\n",
+        "Both halves. A run that diverges ends there, and its last Pass@1 is that of the evaluation before. The hours\n"
+        "of a run that was resumed are those of its evaluation alone.\n",
         markdown(header, rows),
     ]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FAMILY = 0.05
 """The chance that a run without a fall has one by chance."""
+DIVERGED = "diverged"
+"""The kind of a run that was planned as healthy and diverges."""
 
 
 class Finished:
@@ -47,9 +49,21 @@ class Finished:
     def samples(self) -> int:
         return int(self.record["evaluation"]["samples"])
 
+    @property
+    def diverged(self) -> int | None:
+        """The step at which the training diverged; None where it did not."""
+        return self.record["diverged"]
+
+    @property
+    def kind(self) -> str:
+        """The kind that was planned; DIVERGED for a healthy run that diverges, which is a broken one."""
+        is_healthy = self.planned.kind == HEALTHY
+        return DIVERGED if is_healthy and self.diverged is not None else self.planned.kind
+
     @cached_property
     def fall(self) -> int | None:
-        """The first evaluation at which Pass@1 is below an earlier one; None without a fall.
+        """The first evaluation at which Pass@1 is below an earlier one, or the step at which the training diverged;
+        None without a fall.
 
         Every pair of evaluations is compared, with a paired interval over problems. Its level is such that all pairs
         together have an error of at most FAMILY (Bonferroni).
@@ -58,7 +72,7 @@ class Finished:
         pairs = list(combinations(shares, 2))
         confidence = 1 - FAMILY / max(1, len(pairs))
         below = [b for a, b in pairs if paired_interval(shares[a], shares[b], (0, 1), confidence).high < 0]
-        return min(below, default=None)
+        return min([*below, *([] if self.diverged is None else [self.diverged])], default=None)
 
 
 Fires = Callable[[Finished, float], int | None]
@@ -167,13 +181,21 @@ class Results:
         fired = [
             step is not None
             for run, step in zip(self.runs, self.steps(alert, limit), strict=True)
-            if run.planned.half == half and run.planned.kind in kinds
+            if run.planned.half == half and run.kind in kinds
         ]
         return Rate(sum(fired), len(fired))
 
+    @cached_property
+    def titles(self) -> dict[str, str]:
+        """The kinds of runs and their titles, the healthy one first."""
+        titles = {kind: about["title"] for kind, about in self.study.kinds.items()}
+        if any(run.kind == DIVERGED for run in self.runs):
+            titles[DIVERGED] = "a healthy run that diverges"
+        return titles
+
     @property
     def broken(self) -> list[str]:
-        return [kind for kind in self.study.kinds if kind != HEALTHY]
+        return [kind for kind in self.titles if kind != HEALTHY]
 
     def chosen(self, alert: Watched) -> float:
         """The limit that the choosing half gives: by the rule of the protocol."""
@@ -189,12 +211,13 @@ class Results:
 
         return max(quiet, key=merit)
 
-    def leads(self, alert: Watched, limit: float, kind: str) -> list[int]:
-        """By how many steps it fires before Pass@1 falls, in each run of a kind, of the reporting half, with both."""
+    def leads(self, alert: Watched, limit: float, kinds: Sequence[str]) -> list[int]:
+        """By how many steps it fires before Pass@1 falls, in each run of these kinds, of the reporting half, with
+        both."""
         return [
             run.fall - step
             for run, step in zip(self.runs, self.steps(alert, limit), strict=True)
-            if run.planned.half == REPORT and run.planned.kind == kind and step is not None and run.fall is not None
+            if run.planned.half == REPORT and run.kind in kinds and step is not None and run.fall is not None
         ]
 
     def any_rate(self, limits: Mapping[str, float], half: str, kinds: Sequence[str]) -> Rate:
@@ -203,6 +226,6 @@ class Results:
         fired = [
             any(column[i] is not None for column in columns)
             for i, run in enumerate(self.runs)
-            if run.planned.half == half and run.planned.kind in kinds
+            if run.planned.half == half and run.kind in kinds
         ]
         return Rate(sum(fired), len(fired))

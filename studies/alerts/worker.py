@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from alerts.study import AlertJob
-from diver.core.run_folder import by_step
+from diver.core.run_folder import RunFolder, by_step
 from diver.core.settings import import_object
-from diver.core.types import Problem
+from diver.core.types import Diverged, Problem
 from diver.evaluate.evaluate import Task, evaluate
 from diver.evaluate.results import MemoryLog
 from diver.recipe.recipe import Recipe
@@ -36,27 +36,44 @@ def run(
 ) -> None:
     """One run, in a process of its own. Its record has every step of the metrics that the alerts read.
 
+    A run that diverges has a record, too: `diverged` is the step at which it did, else None, and its metrics and
+    evaluations are those before it.
+
     trainer: `module:Class` in the place of the trainer; empty for the trainer itself.
     """
+    trains = import_object(trainer, "trainer") if trainer else Trainer
+    diverged: int | None = None
+
+    def train(recipe: Recipe, run_folder: RunFolder) -> None:
+        nonlocal diverged
+        try:
+            trains(recipe, run_folder).run()
+        except Diverged:
+            diverged = 1 + max((row["step"] for row in run_folder.rows("metrics.jsonl")), default=0)
 
     def evaluations(recipe: Recipe, metrics: Mapping[str, Any]) -> dict[str, Any]:
+        nonlocal diverged
         saved = by_step(folder / "checkpoints")
         _, held_out, _ = load(recipe.data, recipe.evaluate.source, evaluation["problems"])
         correct = {}
         for step in (0, *(step for step in saved if step % recipe.train.save_steps == 0)):
-            correct[str(step)] = sample(recipe, load_policy(recipe.model, saved.get(step)), held_out, evaluation)
+            try:
+                correct[str(step)] = sample(recipe, load_policy(recipe.model, saved.get(step)), held_out, evaluation)
+            except Diverged:  # by the last update before this checkpoint
+                diverged = step
+                break
         return {
             "evaluation": evaluation,
             "kind": kind,
             "trainer": trainer,
             "metrics": {name: metrics[name] for name in metrics_read() if name in metrics},
             "correct": correct,
+            "diverged": diverged,
         }
 
-    trains = import_object(trainer, "trainer") if trainer else Trainer
-    make_record(AlertJob(**job), regime, folder, records, provenance, evaluations, trains)
-    for name in ("checkpoints", "rollouts"):  # 100 MB a run
-        shutil.rmtree(folder / name)
+    make_record(AlertJob(**job), regime, folder, records, provenance, evaluations, train)
+    for name in ("checkpoints", "rollouts"):  # 100 MB a run; a run that diverges at once has neither
+        shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def sample(recipe: Recipe, policy: Policy, problems: Sequence[Problem], evaluation: Mapping[str, Any]) -> list[int]:

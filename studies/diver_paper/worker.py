@@ -61,6 +61,11 @@ def run(
     make_record(made, regime, folder, records, provenance, evaluations)
 
 
+def train(recipe: Recipe, folder: RunFolder) -> None:
+    """Train to the last step."""
+    Trainer(recipe, folder).run()
+
+
 def make_record(
     job: Job,
     regime: Mapping[str, Any],
@@ -68,7 +73,7 @@ def make_record(
     records: Records,
     provenance: Mapping[str, Any],
     evaluations: Callable[[Recipe, Mapping[str, Any]], Mapping[str, Any]],
-    trainer: type[Trainer] = Trainer,
+    train: Callable[[Recipe, RunFolder], object] = train,
 ) -> None:
     """Train in `folder`, resuming where it was stopped, evaluate after the training, and add the record.
 
@@ -80,7 +85,7 @@ def make_record(
     start = time.process_time()
     resumed = job.trained and (folder / "config.json").exists()
     metrics, commit = (
-        train_run(recipe, job, folder, provenance, trainer) if job.trained else ({}, provenance.get("commit"))
+        train_run(recipe, job, folder, provenance, train) if job.trained else ({}, provenance.get("commit"))
     )
     trained = time.process_time()
     found = evaluations(recipe, metrics)
@@ -99,7 +104,11 @@ def make_record(
 
 
 def train_run(
-    recipe: Recipe, job: Job, folder: Path, provenance: Mapping[str, Any], trainer: type[Trainer] = Trainer
+    recipe: Recipe,
+    job: Job,
+    folder: Path,
+    provenance: Mapping[str, Any],
+    train: Callable[[Recipe, RunFolder], object] = train,
 ) -> tuple[dict[str, list[Any]], str | None]:
     """Train or resume; the columns of its metrics, and the commits of the code that trained."""
     recipe = dataclasses.replace(
@@ -111,7 +120,7 @@ def train_run(
     try:
         saved = run.checkpoints()
         if not saved or _step(saved[-1]) < recipe.train.steps:
-            trainer(recipe, run).run()
+            train(recipe, run)
         first, now = run.config.get("commit"), provenance.get("commit")
         return columns(run), now if first == now else f"{first}..{now}"
     finally:

@@ -12,7 +12,9 @@ from alerts.__main__ import main
 from alerts.page import write_page, write_rates
 from alerts.results import Finished, Rate, Results, Watched, watched
 from alerts.study import CHOICE, HEALTHY, RECORDS, REPORT, AlertJob, Planned, Study
+from alerts.worker import run as worker
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
+from diver.sample.hf import sample_groups
 from diver.train.alerts import NOISE, AlertLog, alerts, limit_of, rules
 from diver_paper.job import study_recipe
 from diver_paper.records import Records, read
@@ -73,11 +75,11 @@ def test_there_are_enough_runs_and_half_of_each_kind_chooses():
     kinds = Counter(planned.kind for planned in STUDY.planned)
     assert kinds[HEALTHY] >= 60 and sum(kinds.values()) - kinds[HEALTHY] >= 60
     halves = Counter((planned.kind, planned.half) for planned in STUDY.planned)
-    assert all(halves[kind, half] == count / 2 for kind, count in kinds.items() for half in (CHOICE, REPORT))
+    assert all(halves[kind, CHOICE] == count // 2 for kind, count in kinds.items())
     seeds = [planned.job.seed for planned in STUDY.planned]
     assert len({*seeds}) == len(seeds)
     settings = {(planned.testbed, planned.label) for planned in of_kind(HEALTHY)}
-    assert len({bed for bed, _ in settings}) == 4 and len({label for _, label in settings}) == 8
+    assert len({bed for bed, _ in settings}) == 3 and len({label for _, label in settings}) == 10
 
 
 def test_the_limits_are_of_alerts_of_the_package_and_include_its_own():
@@ -128,8 +130,8 @@ def test_a_filter_on_the_shaped_reward_keeps_groups_all_correct():
 # ---- statistics by hand
 
 
-def finished(metrics, correct=None, kind=HEALTHY, half=REPORT, samples=4):
-    record = {"metrics": metrics, "correct": correct or {}, "evaluation": {"samples": samples}}
+def finished(metrics, correct=None, kind=HEALTHY, half=REPORT, samples=4, diverged=None):
+    record = {"metrics": metrics, "correct": correct or {}, "evaluation": {"samples": samples}, "diverged": diverged}
     return Finished(Planned(kind, "countdown", "x", half, AlertJob({}, 0)), record)
 
 
@@ -141,6 +143,27 @@ def test_pass_at_1_has_fallen_where_it_is_below_an_earlier_evaluation():
     noisy = np.resize([2, 1, 3], 99).tolist()
     assert finished({}, {"0": [2] * 99, "25": noisy}).fall is None
     assert finished({}, {"0": [2] * 100}).fall is None
+
+
+def test_pass_at_1_has_fallen_where_the_training_diverges():
+    """100 problems x 4 samples: 3 of 4, then 1 of each. The training diverges at step 60, or at once."""
+    fell = {"0": [3] * 100, "50": [1] * 100}
+    assert finished({}, fell, diverged=60).fall == 50
+    assert finished({}, {"0": [3] * 100, "50": [3] * 100}, diverged=60).fall == 60
+    assert finished({}, {"0": [3] * 100}, diverged=1).fall == 1
+
+
+def test_a_healthy_run_that_diverges_is_a_broken_run():
+    """Of two healthy runs one diverges: the alert of both is one false alarm of one run, and one of one broken run."""
+    results, alert = made_up([0.9, 0.9], [])
+    results.runs[1].record["diverged"] = 3
+    assert results.broken[-1] == "diverged" and results.titles["diverged"] == "a healthy run that diverges"
+    assert [results.rate(alert, 0.2, CHOICE, kinds) for kinds in ([HEALTHY], results.broken)] == [(1, 1), (1, 1)]
+
+
+def test_no_alert_fires_in_a_run_that_diverges_at_once():
+    run = finished({}, {"0": [3] * 100}, diverged=1)
+    assert all(alert.fires(run, limit) is None for alert in watched(STUDY) for limit in alert.limits)
 
 
 def test_the_interval_of_a_rate_by_hand():
@@ -217,8 +240,8 @@ def test_steps_before_the_fall_by_hand():
     ]
     results = Results.__new__(Results)
     results.runs, results._steps = runs, {}
-    assert results.leads(Watched("made up", [1], 1, lambda run, limit: 7), 1, "rate") == [43]
-    assert results.leads(Watched("never", [1], 1, lambda run, limit: None), 1, "rate") == []
+    assert results.leads(Watched("made up", [1], 1, lambda run, limit: 7), 1, ["rate"]) == [43]
+    assert results.leads(Watched("never", [1], 1, lambda run, limit: None), 1, ["rate"]) == []
 
 
 # ---- the chain
@@ -229,9 +252,10 @@ def tiny(tmp_path):
     """The protocol with a run or two a kind, of two steps, on Countdown."""
     config = tomllib.loads((ROOT / PROTOCOL).read_text())
     config["testbeds"] = {"countdown": config["testbeds"]["countdown"]}
-    config["kinds"] = {name: config["kinds"][name] for name in (HEALTHY, "yes", "frozen", "filter", "tail")}
+    config["kinds"] = {name: config["kinds"][name] for name in (HEALTHY, "rate", "yes", "frozen", "filter", "tail")}
     config["kinds"][HEALTHY]["methods"] = ["clip-higher"]
-    for kind in ("yes", "frozen", "tail"):
+    config["kinds"]["rate"] |= {"rate_factor": 1e30}  # the first update makes the weights useless
+    for kind in ("rate", "yes", "frozen", "tail"):
         config["kinds"][kind]["methods"] = ["clip-higher"]
     config["kinds"]["filter"]["methods"] = ["filter"]
     config["learning_rates"] = [1e-3, 2e-3]
@@ -249,7 +273,7 @@ def test_the_command_makes_the_runs_the_page_and_the_rates(tiny, tmp_path, in_th
     words = ["--config", str(tiny), "--out", str(out), "--work", str(tmp_path / "work")]
     monkeypatch.setattr("sys.argv", ["alerts", *words, "--limit", "1"])
     main()
-    assert "**Not finished**: 5 of 6 runs have no record." in (out / "alerts.md").read_text()
+    assert "**Not finished**: 7 of 8 runs have no record." in (out / "alerts.md").read_text()
     monkeypatch.setattr("sys.argv", ["alerts", *words, "--rates", str(rates)])
     main()
     page = (out / "alerts.md").read_text()
@@ -257,14 +281,20 @@ def test_the_command_makes_the_runs_the_page_and_the_rates(tiny, tmp_path, in_th
     found = Results(Study(out, tiny))
     assert Counter(run.planned.kind for run in found.runs) == {
         HEALTHY: 2,
+        "rate": 2,
         "yes": 1,
         "frozen": 1,
         "filter": 1,
         "tail": 1,
     }
     for run in found.runs:
-        assert [*run.correct] == [0, 1, 2] and all(len(c) == 4 for c in run.correct.values())
-        assert [*run.metrics.index] == [1, 2] and "policy/entropy" in run.metrics
+        assert [*run.correct] == [*range(run.diverged or 3)]
+        assert all(len(c) == 4 for c in run.correct.values())
+        assert [*run.metrics.index] in ([[1], [1, 2]] if run.diverged else [[1, 2]])  # the last update may diverge
+        assert "policy/entropy" in run.metrics
+    assert all(run.fall == run.diverged for run in found.runs)
+    assert [run.kind for run in found.runs if run.diverged] == ["rate", "rate"]
+    assert "| rate: a learning rate 20 times too high" in page
     by_kind = {run.planned.kind: run for run in found.runs}
     assert (by_kind["yes"].metrics["reward/outcome"] == 1).all()
     assert (by_kind["tail"].metrics["response/truncated"] == 1).all()
@@ -279,3 +309,36 @@ def test_the_command_makes_the_runs_the_page_and_the_rates(tiny, tmp_path, in_th
     monkeypatch.setattr("alerts.__main__.write_page", lambda study: None)  # it takes as long as the runs
     main()  # nothing is left to be made
     assert read(Records.of(out, RECORDS).file) == before
+
+
+@pytest.mark.parametrize("kind", [HEALTHY, "rate"])
+def test_a_run_that_is_killed_goes_on_and_its_record_is_the_same(kind, tiny, tmp_path, monkeypatch):
+    """Killed in its second step, then before the record is added; one that diverges, too."""
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_, **__):
+        raise Killed
+
+    def until_second(*given, **options):
+        samplings.append(1)
+        return sample_groups(*given, **options) if len(samplings) == 1 else killed()
+
+    study, samplings = Study(tmp_path / "out", tiny), []
+    planned = next(planned for planned in study.planned if planned.kind == kind)
+
+    def make(name):
+        records = Records.of(tmp_path / name, RECORDS)
+        made, regime = study.made(kind), study.regime(planned.testbed)
+        worker(planned.job._asdict(), tmp_path / f"work-{name}", regime, records, {"commit": "a"}, **made)
+        record = records.find(planned.job, regime, made)
+        return {key: value for key, value in record.items() if key not in ("finished", "cpu_seconds", "command")}
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr("diver.train.trainer.sample_groups", until_second)
+        make("killed")
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Records, "add", killed)
+        make("killed")
+    assert make("killed") == make("at once")

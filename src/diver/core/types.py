@@ -25,6 +25,10 @@ class DiverError(Exception):
         return "; ".join(map(str, self.args))
 
 
+class Diverged(DiverError):
+    """The policy has diverged: its gradient or its probabilities are not finite."""
+
+
 TRUTH = {"true": 1.0, "false": 0.0}
 State = dict[str, Any]
 """What a method keeps from step to step: values of JSON, and arrays of int32 [n] as leaves.

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from diver.core.seeds import stream_seed, uniform
-from diver.core.types import DiverError, Group, Problem, Rollout
+from diver.core.types import DiverError, Diverged, Group, Problem, Rollout
 from diver.sample.base import Generation, Job, Key, Request, SamplingParams, prompts_that_fit
 from diver.sample.decoding import Decoding, check_layers
 from diver.sample.policy import Policy, entropy, positions
@@ -48,7 +48,7 @@ def draw(probabilities: Tensor, numbers: np.ndarray) -> Tensor:
     wide = torch.float32 if probabilities.device.type == "mps" else torch.float64  # Apple's GPUs have no float64
     cumulative = probabilities.cumsum(-1, dtype=wide)
     if not torch.isfinite(cumulative[:, -1]).all():
-        raise DiverError("the policy gives no finite probabilities: it has diverged, or sample.temperature is too low")
+        raise Diverged("the policy gives no finite probabilities: it has diverged, or sample.temperature is too low")
     target = torch.from_numpy(numbers).to(cumulative)[:, None]
     # The first entry to reach it has a probability above 0, because it is above 0 itself; the last one where it is 1.
     return torch.searchsorted(cumulative, target * cumulative[:, -1:])[:, 0]
@@ -58,7 +58,7 @@ def greedy(logp: Tensor) -> Tensor:
     """The most likely index of each row [n, V], of several the first: int64 [n]."""
     best, token = logp.max(-1)
     if not torch.isfinite(best).all():
-        raise DiverError("the policy gives no finite probabilities: it has diverged")
+        raise Diverged("the policy gives no finite probabilities: it has diverged")
     return token
 
 

@@ -18,7 +18,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from diver.core.extras import missing
 from diver.core.seeds import digest
-from diver.core.types import DiverError
+from diver.core.types import DiverError, Diverged
 from diver.recipe.data import POLICIES
 from diver.recipe.sections import Model
 from diver.tasks import hub
@@ -214,7 +214,7 @@ def _check_head(model: Any) -> None:
     hidden = getattr(found, "last_hidden_state", None)
     kind = model.config.model_type
     if whole.isnan().any():
-        raise DiverError(
+        raise Diverged(
             f"model type {kind!r}: its logits are NaN, so some of its weights are no numbers; give another checkpoint"
         )
     if hidden is None or not torch.allclose(logits_of(model, hidden), whole, 1e-3, 1e-3):

@@ -135,7 +135,9 @@ class Trajectories:
         trajectories = []
         for job in jobs:
             problem = self.problems[job.problem]
-            trajectories.append(Trajectory(job, problem, get_grader(problem.verifier), prompts[job.prompt]))  # type: ignore[arg-type]
+            grader = get_grader(problem.verifier)
+            assert isinstance(grader, EnvironmentGrader)  # `playing` has looked
+            trajectories.append(Trajectory(job, problem, grader, prompts[job.prompt]))
         while going := [trajectory for trajectory in trajectories if not trajectory.over]:
             contexts: dict[tuple[int, ...], int] = {}  # each distinct one is run once
             turn = [t.next_job(contexts.setdefault(tuple(t.context), len(contexts)), room) for t in going]

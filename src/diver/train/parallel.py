@@ -29,7 +29,8 @@ _CHILD = "from diver.train.parallel import run_from_input; run_from_input()"
 class Run(NamedTuple):
     """`call` is made in a process of its own: a function at the top of a module, or `functools.partial` of one.
 
-    The rows of `folder`/metrics.jsonl say how many of its `steps` are done; 0 for a run that trains nothing.
+    The rows of `folder`/metrics.jsonl say how many of its `steps` are done; 0 for a run that trains nothing. A run that
+    ends earlier, as one that diverges, leaves its other steps out of the count.
     `watch(ended)` is called in this process: every POLL_SECONDS while the run is made, then once after its end.
     """
 
@@ -54,9 +55,10 @@ def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
     make_folder(logs)
     lock_file = lock(logs)
     waiting, running = list(runs), dict[Run, subprocess.Popen]()
-    finished, failed = list[str](), list[str]()
-    total = sum(run.steps for run in runs)
-    bar = progress_bar(total, "runs", "step", done=sum(map(_steps_done, runs)), keep=True)
+    finished, failed = dict[str, int](), list[str]()  # the steps of each finished run
+    # With the mean rate, the remaining time includes what runs do beside their steps, such as evaluations.
+    total, done = sum(run.steps for run in runs), sum(map(_steps_done, runs))
+    bar = progress_bar(total, "runs", "step", done=done, keep=True, bursts=True)
     stopped = False
     try:
         with stop_request() as stop:
@@ -77,10 +79,11 @@ def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
                         if process.returncode:
                             failed.append(_failure(logs / f"{run.name}.log", process.returncode))
                         else:
-                            finished.append(run.name)
+                            finished[run.name] = _steps_done(run)
                 state = f"{len(finished)} of {len(runs)} finished" + (f", {len(failed)} failed" if failed else "")
                 bar.set_postfix_str(f"{state}; running {', '.join(run.name for run in running)}", refresh=False)
-                bar.update(sum(run.steps if run.name in finished else _steps_done(run) for run in runs) - bar.n)
+                bar.total = sum(finished.get(run.name, run.steps) for run in runs)
+                bar.update(sum(finished.get(run.name, _steps_done(run)) for run in runs) - bar.n)
     finally:
         bar.close()
         for process in running.values():

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from diver.core.types import DiverError, Group, State
+from diver.core.types import Diverged, Group, State
 from diver.losses import PolicyLoss
 from diver.losses.base import Tokens, kl_to_reference, row_weights
 from diver.methods.replay import replay_metrics, weights_of
@@ -208,7 +208,7 @@ def update(
 
         norms.append(float(torch.nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)))
         if not math.isfinite(norms[-1]):
-            raise DiverError("the gradient is not finite: the policy has diverged; lower train.learning_rate")
+            raise Diverged("the gradient is not finite: the policy has diverged; lower train.learning_rate")
         optimizer.step()
 
         if i == 0:
