@@ -358,14 +358,12 @@ def _half_width(y: np.ndarray, level: float, pseudo: ArrayLike = 0.0, worst: Arr
     """
     from scipy.special import stdtrit
 
-    def t(df: ArrayLike) -> np.ndarray:
-        return stdtrit(df, 0.5 + level / 2)
-
+    p = 0.5 + level / 2
     seeds, problems = y.shape[-2:]
     size = seeds * problems
     if 1 in (seeds, problems):
         variance = ((size - 1) * y.var((-2, -1), ddof=1) + np.asarray(pseudo) * worst) / (size - 1 + pseudo)
-        return t(size - 1) * np.sqrt(variance / size)
+        return stdtrit(size - 1, p) * np.sqrt(variance / size)
     of_seed, of_problem = y.mean(-1, keepdims=True), y.mean(-2, keepdims=True)
     residuals = y - of_seed - of_problem + y.mean((-2, -1), keepdims=True)
     residual = (residuals**2).sum((-2, -1)) / ((seeds - 1) * (problems - 1))
@@ -379,5 +377,5 @@ def _half_width(y: np.ndarray, level: float, pseudo: ArrayLike = 0.0, worst: Arr
         variance = np.maximum(variance, by_seed)
     squares = by_problem**2 / (problems - 1) + np.where((excess > 0) | few, by_seed**2 / (seeds - 1), 0)
     df = np.maximum(variance**2 / np.maximum(squares, 1e-300), seeds - 1)
-    combined = t(seeds - 1) ** 2 * excess + t(problems - 1) ** 2 * by_problem
-    return np.sqrt(np.maximum(t(df) ** 2 * variance, combined) / size)
+    combined = stdtrit(seeds - 1, p) ** 2 * excess + stdtrit(problems - 1, p) ** 2 * by_problem
+    return np.sqrt(np.maximum(stdtrit(df, p) ** 2 * variance, combined) / size)

@@ -176,7 +176,8 @@ def _sample(
     """
     if note := getattr(generator, "note", ""):
         log(note)
-    generator = playing(generator, task.problems, task.template)
+    if any(isinstance(get_grader(problem.verifier), EnvironmentGrader) for problem in task.problems):
+        generator = playing(generator, task.problems, task.template)
     prompts = {problem.id: render_prompt(problem, task.template, generator) for problem in task.problems}
     thinking = {name for name, prompt in prompts.items() if isinstance(prompt, str) and in_thought(prompt)}
     samples = range(task.samples)

@@ -151,7 +151,7 @@ def verdicts(
     ]
     read = {case: _read(case, graders[case.problem], problems[case.problem]) for case in dict.fromkeys(cases)}
     pending = dict.fromkeys(result for result in read.values() if not isinstance(result, Grade))
-    decided = _decide(pending, settings, pool)
+    decided = _decide(pending, settings, pool) if pending else {}
     found = {}
     for case, result in read.items():
         grade, end = Verdict(result) if isinstance(result, Grade) else decided[result]
