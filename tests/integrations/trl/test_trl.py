@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -459,28 +461,23 @@ def test_an_environment_with_a_reward_is_carried_as_the_error_says(tmp_path, wei
     tokenizer.response_template = {"defaults": {"role": "assistant"}, "fields": {"content": {"content": "text"}}}
     batch = {"per_device_train_batch_size": 8, "num_generations": G, "max_completion_length": 8, "max_steps": 1}
     quiet = {"report_to": "none", "use_cpu": True, "bf16": False, "disable_tqdm": True, "save_strategy": "no"}
-    args = GRPOConfig(str(tmp_path), reward_weights=weights, **batch, **quiet, **config("grpo"))
+    args = GRPOConfig(str(tmp_path), reward_weights=weights, **batch, **quiet, **config("diver-mix"))
     data = Dataset.from_list(
         [{"prompt": [{"role": "user", "content": p.prompt}]} for p in problems(Countdown(), 2, held_out=False)]
     )
-    seen = []
+    names = {"GroupAdvantage": GroupAdvantage, "GRPOTrainer": partial(trl.GRPOTrainer, train_dataset=data)}
+    names |= {"model": str(policy_folder()), "Environment": Counting, "args": args, "tokenizer": tokenizer}
+    (advice,) = (code for code in re.findall(r"^  ```python\n(.*?)^  ```", PAGE, re.DOTALL | re.MULTILINE))
+    create, weight, rest = textwrap.dedent(advice).partition("trainer.reward_weights")
 
-    def trainer(**options):
-        reward = GroupAdvantage("grpo", args, tokenizer, **options)
-        given = {"args": args, "train_dataset": data, "processing_class": tokenizer}
-        return trl.GRPOTrainer(str(policy_folder()), reward, environment_factory=Counting, **given)
-
+    exec(create.replace("outcome=lambda environments, **_: [e.get_reward() for e in environments]", ""), names)
     with pytest.raises(
         DiverError, match=r"read it in outcome=lambda .*, and set trainer.reward_weights\[1\] = 0 before"
     ):
-        trainer().train()
-    followed = trainer(
-        outcome=lambda environments, **_: [e.get_reward() for e in environments],
-        on_step=lambda step, groups, metrics: seen.append(metrics["reward/outcome"]),
-    )
-    followed.reward_weights[1] = 0
-    followed.train()
-    assert seen == [0.75]
+        names["trainer"].train()
+    exec(create + weight + rest, names)
+    names["trainer"].train()
+    assert [row["reward/outcome"] for row in names["trainer"].state.log_history if "reward/outcome" in row] == [0.75]
 
 
 def test_the_configuration_of_the_page_for_vllm(tmp_path, monkeypatch):
