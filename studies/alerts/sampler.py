@@ -10,11 +10,11 @@ from diver.train.trainer import Trainer
 
 
 class FrozenSampler(Trainer):
-    """The sampler never gets the new weights: it samples from the policy before training at every step."""
+    """The sampler never gets the new weights: every step trains on samples of the policy before training."""
 
     def __init__(self, recipe: Recipe, folder: RunFolder) -> None:
         super().__init__(recipe, folder)
-        self.generator = HFGenerator(load_policy(recipe.model), recipe.model.path, recipe.sample.max_num_seqs)
+        self.sampler = HFGenerator(load_policy(recipe.model), recipe.model.path, recipe.sample.max_num_seqs)
 
 
 class NoEndToken(Trainer):

@@ -12,7 +12,8 @@ import pytest
 from local_hub import COMMIT, GATED
 
 from diver.core.types import DiverError
-from diver.evaluate.run import resolve
+from diver.evaluate.config import EvalConfig
+from diver.evaluate.run import sampler
 from diver.recipe.sections import Model
 from diver.tasks.hub import newest_commit
 from diver.tasks.testbeds import policy_folder
@@ -200,7 +201,7 @@ def test_a_model_comes_from_the_hub_and_then_from_the_cache(hub, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert found == model(path="lab/countdown") == model()
     # The name of an evaluation: a node without a network goes on with what another began.
-    assert resolve(Model(path="lab/countdown")) == ("lab/countdown", f"lab/countdown@{COMMIT}")
+    assert sampler(EvalConfig(model="lab/countdown")).model == f"lab/countdown@{COMMIT}"
     assert newest_commit("lab/countdown", "model", COMMIT) == COMMIT and newest_commit("lab/other", "model") is None
 
 

@@ -26,7 +26,7 @@ from diver.evaluate.evaluate import Task, evaluate, metrics
 from diver.recipe.recipe import Recipe
 from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import load_policy, precision_note, weights_digest
-from diver.sample.trajectories import playing
+from diver.sample.trajectories import Trajectories, playing
 from diver.tasks.verify import verify, with_keys
 from diver.train import checkpoint
 from diver.train.alerts import AlertLog
@@ -185,7 +185,7 @@ class Trainer:
                     tokens=self.train.ids,
                 )
             with _timed(timings, "verify", bar):
-                if self.sampler is self.generator:  # else environments have judged what they answered
+                if not isinstance(self.sampler, Trajectories):  # else environments have judged what they answered
                     batch = verify(batch, self.recipe.verify)
                 if not self.has_graded:
                     self._check_verifier(batch)

@@ -61,7 +61,7 @@ def get_grader(name: str, where: str = "grader") -> Grader:
         return GRADERS[name]
     if ":" not in name:
         choose(name, [*GRADERS, "package.module:function"], where)
-    found = import_object(name, where)
+    found = None if name.startswith("__main__:") else import_object(name, where)
     if isinstance(found, type) and issubclass(found, Environment):
         return EnvironmentGrader(name, found)
     return Custom(name, where)
