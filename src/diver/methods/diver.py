@@ -38,7 +38,7 @@ class Schedule:
     unit: Literal["run", "steps"] = "run"
     """Unit of `start` and `end`: fractions of the run's rollout steps, or rollout steps."""
     final: NonNegative = 0.0
-    """The factor of lambda from `end` on."""
+    """Factor of lambda from `end` to the end of the run."""
 
     def __post_init__(self) -> None:
         if self.unit == "steps" and self.end <= 1 and self.kind != "constant":  # end = 1 is one batch

@@ -28,7 +28,7 @@ def _decimal(product: re.Match[str]) -> str:
 
 
 def _evaluated(call: re.Match[str]) -> str:
-    """math-verify takes the gcd of a power for that of two letters."""
+    """Integer powers in a call as numbers, since math-verify misreads the gcd of a power."""
     return _INTEGER_POWER.sub(lambda power: str(int(power[1]) ** int(power[2])), call[0])
 
 
