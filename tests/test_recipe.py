@@ -1,5 +1,6 @@
 import dataclasses
 import functools
+import importlib
 import re
 from pathlib import Path
 
@@ -283,3 +284,11 @@ def test_help_lists_every_key_with_its_default_and_meaning(capsys, tmp_path):
 def test_every_method_loads_by_its_name():
     for name in METHODS:
         assert make_recipe({"method": {"name": name}}).method.name == name
+
+
+def test_bounds_hold_where_annotations_are_postponed(tmp_path, monkeypatch):
+    code = "from __future__ import annotations\nfrom diver.core.settings import PositiveInt, settings\n"
+    (tmp_path / "postponed_settings.py").write_text(code + "@settings\nclass Own:\n    size: PositiveInt = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match="size must be at least 1, not 0"):
+        importlib.import_module("postponed_settings").Own(size=0)

@@ -166,3 +166,6 @@ def test_refusals_in_one_line(generator):
     (problem,) = problems_of("Random", 1)
     with pytest.raises(DiverError, match=r"problem 'p1': reset must return the same text at each call"):
         [render(problem) for _ in range(2)]
+    (problem,) = problems_of("WithoutSteps", 1)
+    with pytest.raises(DiverError, match=r"problem 'p1': TypeError: .*abstract method '?step"):
+        render(problem)

@@ -1,9 +1,10 @@
-"""What a policy acts in: `reset` asks, and `step` answers each of its turns, pays a reward and says when it is over.
+"""Environments: `reset` asks a question, and `step` answers each turn of the policy with a reward, until it is done.
 
 The names are those of gymnasium. Text takes the place of observations and of actions, as in TRL and verifiers.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,14 +13,15 @@ from diver.core.types import Problem
 
 
 class Step(NamedTuple):
-    """What an environment answers to a turn of the policy.
+    """The answer of an environment to a turn of the policy.
 
     Attributes:
         observation: the text that the policy reads next. The last one, with `done`, is only shown on the page.
         done: whether the trajectory ends.
-        reward: what the turn earned. The outcome of a trajectory is the sum of its rewards.
+        reward: the reward of the turn. The outcome of a trajectory is the sum of its rewards.
         state: a name of the state that the turn leads to, equal for equal states; None: the observation stands for it.
-        actions: what the policy did, names or pairs of name and arguments. None: what stands between marks in its text.
+        actions: the actions of the policy, names or pairs of name and arguments. None: they are read from the tags in
+            its text.
     """
 
     observation: str
@@ -29,12 +31,12 @@ class Step(NamedTuple):
     actions: Sequence[Any] | None = None
 
 
-class Environment:
+class Environment(ABC):
     """A task of several turns. Its subclass is named by `data.verifier = "my_module:MyEnvironment"`.
 
     Each trajectory has an instance, made without arguments. Its calls come one after another. Calls of several
-    instances come at the same time, from several threads. Whatever is random must be drawn from the problem alone, so
-    that a run can be resumed. An exception ends the trajectory, whose grade is then "error".
+    instances come at the same time, from several threads. Random choices must depend on the problem alone, so that a
+    run can be resumed. An exception ends the trajectory, whose grade is then "error".
     """
 
     max_turns: int = 16
@@ -44,13 +46,13 @@ class Environment:
     timeout_s: float = 60.0
     """Time limit for a call in seconds. A trajectory whose environment takes longer ends with the grade "timeout"."""
 
+    @abstractmethod
     def reset(self, problem: Problem) -> str:
         """Begin a trajectory: the question, which the prompt template renders. Equal at each call for one problem."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, text: str) -> Step | tuple[str, bool, float]:
         """Answer a turn of the policy: a `Step`, or a tuple of observation, done and reward."""
-        raise NotImplementedError
 
 
 def checked_step(answer: object) -> Step:

@@ -42,7 +42,7 @@ def settings(cls: type) -> type:
     cls.__pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # type: ignore[attr-defined]
     bounds = {
         name: bound
-        for name, kind in inspect.get_annotations(cls).items()
+        for name, kind in inspect.get_annotations(cls, eval_str=True).items()
         for part in (kind, *typing.get_args(kind))  # `Positive | None` has its bound inside
         for bound in getattr(part, "__metadata__", ())
         if isinstance(bound, Bound)

@@ -97,7 +97,7 @@ def evaluate(
     problems = {problem.id: problem for problem in task.problems}
     keys = {name: task.keys.get(name, "") for name in problems}
     graders = {problem.id: grader_for(problem, task.grader) for problem in task.problems}
-    for problem in task.problems:  # what an environment says is a part of the sampling
+    for problem in task.problems:  # the text of an environment belongs to the sampling
         if isinstance(by := get_grader(problem.verifier), EnvironmentGrader):
             keys[problem.id] = digest(keys[problem.id], str(by))
     graded_keys = {  # all that a grade depends on: the sampling, the reference answer, the grader and its version
@@ -110,9 +110,9 @@ def evaluate(
     if missing := total - len(have):
         log(f"{size}; {counted(missing, 'response')} to sample, of up to {counted(task.max_tokens, 'token')}")
         _sample(task, open_generator(), generations, keys, have, log, progress)
-    graded = 0
-    before = {(row["problem"], row["sample"]): row["grade"] for row in _rows(task, grades, graded_keys)}
-    scored = {key for key, grade in before.items() if grade in SCORED}
+    known = {(row["problem"], row["sample"]): row for row in _rows(task, grades, graded_keys)}
+    before, graded = {*known}, 0
+    scored = {key for key, row in known.items() if row["grade"] in SCORED}
     if len(scored) < total:
         ungraded = (
             row
@@ -123,18 +123,13 @@ def evaluate(
         with progress_bar(total - len(scored), f"{task.name}: grade", "response", show=progress) as bar:
             for row in grade_rows(ungraded, problems, graded_keys, task.grader, verification):
                 grades.append(row)
+                known[row["problem"], row["sample"]] = row
                 graded += row.get("count", 1)
                 bar.update(row.get("count", 1))
     log(f"{size}: {missing} sampled, {len(have)} stored before; {graded} graded")
-    known = {
-        (row["problem"], row["sample"]): Sample(
-            Grade(row["grade"]), row["answer"], row["solution"], row.get("count", 1)
-        )
-        for row in _rows(task, grades, graded_keys)
-    }
     samples: dict[str, list[Sample]] = {name: [] for name in problems}
-    for name, index in sorted(known):
-        samples[name].append(known[name, index])
+    for (name, _), row in sorted(known.items(), key=lambda item: item[0]):
+        samples[name].append(Sample(Grade(row["grade"]), row["answer"], row["solution"], row.get("count", 1)))
     return {
         "title": task.name,
         **task.info,
