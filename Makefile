@@ -8,7 +8,7 @@
 # make test-vllm  real vLLM on a CPU: evaluation in this process and by a server, TRL and verl with it, scripts/one_hour.sh
 #                 these three in one environment, .venv-trainers
 # make test-trl-old   the adapter under the older TRL and transformers that Unsloth had, in an environment of its own
-# make test-engines   the adapters under ms-swift (two steps on a CPU), SkyRL's and tinker-cookbook's classes, likewise
+# make test-engines   the adapters under ms-swift (two steps on a CPU), SkyRL's and tinker-cookbook's classes
 # make conformance  docs/conformance.md: our losses and advantages beside those of TRL, verl and ms-swift
 # make versions  the page and the pins of src/diver/integrations/versions.toml, which names every release of an engine
 # make package  the sdist and the wheel, installed into an empty environment outside the clone: at work, size, import time
@@ -120,11 +120,11 @@ HARNESS := tests/integrations/harness/vllm_on_cpu
 	.venv-trl-old/bin/pip install --quiet -r tests/integrations/trl/requirements-old.txt
 	touch $@
 
-.venv-engines/ready: .venv/ready tests/integrations/engines/requirements.txt tests/integrations/engines/requirements-no-deps.txt
-	$(call with-torch,.venv-engines)
-	.venv-engines/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
-	.venv-engines/bin/pip install --quiet -r tests/integrations/engines/requirements.txt
-	.venv-engines/bin/pip install --quiet --no-deps -r tests/integrations/engines/requirements-no-deps.txt
+# It sees the packages of .venv-trainers behind its own. site.addsitedir reads their .pth files too, such as that of this clone.
+.venv-engines/ready: .venv-trainers/ready tests/integrations/engines/requirements.txt
+	$(PYTHON) -m venv --clear .venv-engines
+	.venv-engines/bin/pip install --quiet --no-deps -r tests/integrations/engines/requirements.txt
+	echo "import site; site.addsitedir('$$(echo $(CURDIR)/.venv-trainers/$(SITE))')" > "$$(echo .venv-engines/$(SITE))/trainers.pth"
 	touch $@
 
 .venv-docs/ready: pyproject.toml
