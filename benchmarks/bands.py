@@ -22,7 +22,7 @@ from scipy.special import expit
 
 from diver.core.bands import simultaneous
 from diver.core.progress import progress
-from diver.core.statistics import ends, pass_curve
+from diver.core.statistics import pass_curve
 from diver.core.tables import markdown
 
 SAMPLES = 64
@@ -71,7 +71,7 @@ def simulate(cell: Cell, sets: int, random: np.random.Generator) -> dict[str, fl
         hard = problem_std * random.standard_normal(cell.problems)
         y = policy(shift, factor) - policy(0.0, 1.0)
         found = simultaneous(y, KS, (-1, 1))
-        low, high = ends(y, (-1, 1))
+        low, high = found.single
         held += bool(np.all((found.low <= truth) & (truth <= found.high)))
         single += bool(np.all((low <= truth) & (truth <= high)))
         ratios.append(np.mean((found.high - found.low) / np.maximum(high - low, 1e-12)))

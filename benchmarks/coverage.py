@@ -122,7 +122,8 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=1500, help="simulated data sets of each row of the grid")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "coverage.json")
     args = parser.parse_args()
-    rows = [measure(cell, args.sets, min(args.sets, 500)) for cell in progress(grid(), "coverage", "row", keep=True)]
+    cells = progress([*grid()], "coverage", "row", keep=True)
+    rows = [measure(cell, args.sets, min(args.sets, 500)) for cell in cells]
     head = json.dumps({"sets": args.sets, "samples": SAMPLES, "splits": SPLITS})
     lines = ",\n".join(json.dumps(row) for row in rows)  # a line a row
     args.out.write_text(f'{head[:-1]}, "rows": [\n{lines}\n]}}\n')
