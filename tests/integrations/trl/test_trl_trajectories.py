@@ -10,11 +10,7 @@ import diver
 from diver.core.types import DiverError
 from diver.methods import method_named
 
-ON_ACTIONS = method_named(
-    "diver-mix",
-    diversity={"orders": 1},
-    diversity_rewards={"textual": {"weight": 0}, "equational": {"weight": 0}, "actions": {}},
-)
+ON_ACTIONS = method_named("diver-actions", diversity={"orders": 1})
 PLANS = ("aa", "aa", "a", "c")
 
 
@@ -57,4 +53,4 @@ def test_turns_are_only_those_of_trajectories():
 
 def test_an_advantage_for_each_turn_is_refused():
     with pytest.raises(DiverError, match="TRL subtracts their mean"):
-        adapter(method_named("diver.methods.gigpo:Gigpo"), arguments())
+        adapter(method_named("gigpo"), arguments())
