@@ -1,4 +1,4 @@
-"""Every method for a few steps in the common frame, each at the best of three learning rates:
+"""Every method on responses of one turn for a few steps in the common frame, each at the best of three learning rates:
 the table of docs/methods.md.
 
     python scripts/method_table.py                       # 20 steps; a finished run is kept, a stopped one is resumed
@@ -23,7 +23,7 @@ from diver.core.progress import progress
 from diver.core.settings import merge
 from diver.core.tables import markdown
 from diver.core.types import Problem
-from diver.methods import METHODS
+from diver.methods import METHODS, method_named
 from diver.recipe.load import read_toml
 from diver.recipe.recipe import Recipe, make_recipe
 from diver.recipe.run import open_run
@@ -34,6 +34,7 @@ from diver.train.trainer import Trainer
 ROOT = Path(__file__).parents[1]
 RECIPE, PAGE, RUNS = ROOT / "recipes" / "quickstart.toml", ROOT / "docs" / "methods.md", Path("runs/methods")
 MARKS = "<!-- method_table.py -->\n", "<!-- end of method_table.py -->"
+OF_ONE_TURN = [name for name in METHODS if "turns" not in method_named(name).needs]
 RATES = (5e-5, 1e-4, 2e-4)
 CHOICE = 4096  # problems after those of the recipe, to choose the rate on
 FRACTIONS = (0.01, 0.1, 1.0)
@@ -115,13 +116,13 @@ def row(method: str, steps: int) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS), metavar="NAME")
+    parser.add_argument("--methods", nargs="+", default=OF_ONE_TURN, choices=OF_ONE_TURN, metavar="NAME")
     parser.add_argument("--steps", type=int, default=20)
     arguments = parser.parse_args()
     rows = [row(method, arguments.steps) for method in progress(arguments.methods, "methods", "method", keep=True)]
     table = markdown(["method", "learning rate", *COLUMNS], rows, text=1)
     print(table)
-    if arguments.methods == list(METHODS):
+    if arguments.methods == OF_ONE_TURN:
         page = PAGE.read_text(encoding="utf-8")
         before, _, rest = page.partition(MARKS[0])
         PAGE.write_text(f"{before}{MARKS[0]}{table}{MARKS[1]}{rest.partition(MARKS[1])[2]}", encoding="utf-8")

@@ -62,6 +62,14 @@ class Random(Echo):
         return f"Use {Random.asked}"
 
 
+class Even(Echo):
+    """Pays for an even number of characters in the last turn."""
+
+    def step(self, text):
+        step = super().step(text)
+        return step._replace(reward=float(step.done and len(text) % 2 == 0))
+
+
 class Killed(Echo):
     """Pays for a 7 in the last turn. It kills its process within the second rollout batch, where a mark asks for it."""
 

@@ -37,7 +37,7 @@ from diver.look.curves import meaning_of
 from diver.look.grade import GradeConfig
 from diver.look.judge.run import Judge
 from diver.look.measure import Measure
-from diver.methods import METHODS
+from diver.methods import METHODS, method_named
 from diver.methods.contrib import CONTRIB
 from diver.recipe.recipe import flatten
 from diver.tasks.testbeds import policy_folder
@@ -350,8 +350,8 @@ def test_the_most_diverse_half_is_trained_on(whole):
     assert diversity[0] > diversity[1]
 
 
-# One of each kind: outcomes, keys and state, log-probs, entropies, a loss, a selection. All others are slow tests.
-KINDS = {"pass-at-k", "kl-cov", "psr", "dapo", "ucpo", "darling", "outcome-ucb-mean", "siren", "diver-td"}
+# One of each kind: outcomes, keys and state, log-probs, entropies, a loss, a selection, turns. All others are slow.
+KINDS = {"pass-at-k", "kl-cov", "psr", "dapo", "ucpo", "darling", "outcome-ucb-mean", "siren", "diver-td", "gigpo"}
 TRAINED = [pytest.param(m, marks=[pytest.mark.slow] * (m not in KINDS)) for m in METHODS if m != "diver-mix"]
 
 
@@ -362,6 +362,9 @@ def test_every_method_trains(method, request):
         flags = ("--method.diversity.embedding.model", request.getfixturevalue("minilm").model)
     if method == "rep-exp":
         flags = ("--method.diversity.hidden_state.model", str(policy_folder()))
+    if "turns" in method_named(method).needs:
+        flags = ("--data.path", "environments:problems", "--data.verifier", "environments:Even")
+        flags += ("--sample.max_tokens", "60")
     finish("--method", method, *flags, "--train.steps", "1", "--evaluate.problems", "0")
     (row,) = metrics("runs/tiny")
     assert row["policy/grad_norm"] > 0

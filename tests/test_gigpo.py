@@ -9,8 +9,6 @@ from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.methods import method_named
 from diver.methods.gigpo import discounted_returns, turn_advantages, turn_rewards
 
-GIGPO = "diver.methods.gigpo:Gigpo"
-
 
 def acts(tokens=()):
     return Turn("assistant", "a", tokens=tokens)
@@ -72,10 +70,32 @@ def test_rewards_of_turns_are_those_of_the_environment():
     assert turn_rewards(Rollout("a", reward=Reward(0.5, diversity=0.25))) == [0.75]
 
 
+def test_tokens_of_two_trajectories_by_hand():
+    """The method, from graded groups: returns at 1/2 are (1/2, 1) and (0, 0), and both act at the start and in x.
+
+    The trajectories have 1/2 and -1/2 by their outcomes, their first turns 1/4 and -1/4, their second turns 1/2 and
+    -1/2. The environment's tokens, 0 and 9, have none.
+    """
+    pair = group(
+        ([acts([1, 2]), leads_to("x", 0.0), acts([3]), leads_to("goal", 1.0)], 1.0),
+        ([acts([4]), Turn("tool", "other words", state="x", reward=0.0, tokens=[9, 9]), acts([5, 6, 7])], 0.0),
+    )
+    (done,) = method_named("gigpo", discount=0.5).apply([pair], 0.0)
+    solved, failed = done.rollouts
+    assert solved.token_advantages.tolist() == [1 / 2 + 1 / 4, 1 / 2 + 1 / 4, 1 / 2 + 1 / 2]
+    assert failed.token_advantages.tolist() == [-1 / 2 - 1 / 4, *[-1 / 2 - 1 / 2] * 3]
+    means = [(3 / 4 + 3 / 4 + 1) / 3, -(3 / 4 + 3) / 4]  # over their tokens; they do not sum to 0
+    assert done.advantages.tolist() == pytest.approx(means)
+    (halved,) = method_named("gigpo", discount=0.5, turn_weight=0.5).apply([pair], 0.0)
+    assert halved.rollouts[0].token_advantages.tolist() == [5 / 8, 5 / 8, 3 / 4]
+    (over,) = method_named("gigpo", divisor="std").apply([pair], 0.0)
+    assert [set(r.token_advantages.tolist()) for r in over.rollouts] == [{2.0}, {-2.0}]  # 1 and 1, at both levels
+
+
 def test_a_response_of_one_turn_has_twice_the_advantage_of_grpo():
     texts = Group(Problem("p", "", ""), tuple(Rollout("a", [1], reward=Reward(r)) for r in (1.0, 0.0, 0.0, 0.0)))
     assert [a.tolist() for a in turn_advantages(texts)] == [[1.5], [-0.5], [-0.5], [-0.5]]
-    given = diver.advantages(list("abcd"), [1, 0, 0, 0], [0] * 4, method_named(GIGPO), tokens=[[1, 2], [3], [4], []])
+    given = diver.advantages(list("abcd"), [1, 0, 0, 0], [0] * 4, method_named("gigpo"), tokens=[[1, 2], [3], [4], []])
     assert [a.tolist() for a in given] == [[1.5, 1.5], [-0.5], [-0.5], []]
 
 
@@ -84,7 +104,7 @@ def test_tokens_of_the_environment_have_no_advantage():
         [{"role": "assistant"}, {"role": "tool", "content": "n", "state": s}, {"role": "assistant"}] for s in "xxyx"
     ]
     tokens, masks = [[1, 0, 0, 2, 3]] * 4, [[1, 0, 0, 1, 1]] * 4
-    method = method_named(GIGPO, discount=1.0)
+    method = method_named("gigpo", discount=1.0)
     found = diver.advantages(chats, [1, 0, 1, 1], [0] * 4, method, tokens=tokens, masks=masks)
     # start: 1, 0, 1, 1 with mean 3/4; x: 1, 0, 1 with mean 2/3; y: 0; the trajectory as the start
     good = [1 / 2, 0, 0, 1 / 4 + 1 / 3, 1 / 4 + 1 / 3]
@@ -99,4 +119,4 @@ def test_tokens_of_the_environment_have_no_advantage():
 def test_settings_of_gigpo_are_checked():
     for setting, said in [({"discount": 1.5}, "discount"), ({"turn_weight": -1.0}, "turn_weight")]:
         with pytest.raises(DiverError, match=said):
-            method_named(GIGPO, **setting)
+            method_named("gigpo", **setting)

@@ -59,7 +59,7 @@ def test_a_name_and_nothing_else_is_the_papers_setting():
     not_centred = {name for name in METHODS if not method_named(name).zero_mean}
     assert not_centred == {
         *("pkpo", "difficulty-weight", "w-reinforce", "psr", "nsr", "xrpo", "ds-grpo", "qae"),
-        *("uniqueness-aware", "outcome-batch", "outcome-ucb-con", "outcome-ucb-mean"),
+        *("uniqueness-aware", "outcome-batch", "outcome-ucb-con", "outcome-ucb-mean", "gigpo"),
     }
     assert not method_named("ucpo", overlong={"buffer": 0.5}).zero_mean  # sum |A| of up to 0.06 in random groups
 

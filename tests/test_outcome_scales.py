@@ -32,7 +32,7 @@ FREE = {
     "high-entropy",
 }
 # A = r - mean grows with the rewards, as its source has it.
-PROPORTIONAL = {"dr-grpo", "siren"}
+PROPORTIONAL = {"dr-grpo", "siren", "gigpo"}
 # A = (r - mean) / mean has no scale, but its zero is a wrong response.
 NO_SCALE = {"max-rl"}
 # Only which outcomes reach the threshold counts, or that and GRPO's A.
@@ -42,7 +42,7 @@ THRESHOLD = {
 }
 # A bonus, a penalty or beta is relative to the 1 that a correct response has more than a wrong one; or r is multiplied.
 UNIT = {
-    *("diver-td", "diver-ed", "diver-mix", "diver-annealed"),
+    *("diver-td", "diver-ed", "diver-mix", "diver-annealed", "diver-actions"),
     *("rs-grpo", "rep-exp", "cde", "darling", "poly-epo", "dra-grpo", "unlikeliness"),
 }
 # `diver.advantages` refuses them, because they select responses, need grades or replay rollouts.

@@ -9,12 +9,7 @@ import diver
 from diver.core.types import DiverError
 from diver.methods import method_named
 
-ON_ACTIONS = method_named(
-    "diver-mix",
-    divisor="none",
-    diversity={"orders": 1},
-    diversity_rewards={"textual": {"weight": 0}, "equational": {"weight": 0}, "actions": {}},
-)
+ON_ACTIONS = method_named("diver-actions", divisor="none", diversity={"orders": 1})
 KEYED = "uniqueness-aware"  # a correct response counts less, the more others have its key
 PLANS = ("ab", "ac", "ab", "d")
 OUTCOMES = [1, 1, 0, 1]
@@ -71,7 +66,7 @@ def test_no_token_of_the_environment_counts_in_a_length_or_a_horizon():
 
 def test_per_token_advantages_are_at_the_places_of_the_policys_tokens():
     tokens, masks = [[1, 9, 2], [3, 9, 9], [4, 9, 5], [6, 9, 7]], [[1, 0, 1], [1, 0, 0], [1, 0, 1], [1, 0, 1]]
-    gigpo = method_named("diver.methods.gigpo:Gigpo", turn_weight=0.0)
+    gigpo = method_named("gigpo", turn_weight=0.0)
     found = diver.advantages(list("abcd"), OUTCOMES, GROUP, gigpo, tokens=tokens, masks=masks)
     np.testing.assert_allclose(found, [[0.25, 0, 0.25], [0.25, 0, 0], [-0.75, 0, -0.75], [0.25, 0, 0.25]])
 

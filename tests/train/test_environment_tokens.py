@@ -109,7 +109,7 @@ def written_out(groups, temperature):
 @pytest.mark.parametrize("budget", [1, 40, 1000])
 def test_the_gradient_is_the_formula_over_what_the_policy_wrote(budget):
     """With an advantage for each token, so that one at the wrong place would tell."""
-    groups = groups_of(1, "diver.methods.gigpo:Gigpo", loss={"clip_high": 0.28})
+    groups = groups_of(1, "gigpo", loss={"clip_high": 0.28})
     net = model()
     before = torch.cat([p.detach().flatten().clone() for p in net.parameters()])
     config = Update(mini_batch_size=2, micro_batch_tokens=budget, max_grad_norm=1e9)

@@ -49,7 +49,7 @@ def diver(folder, *words, **environment):
     return subprocess.run([sys.executable, "-m", "diver", *words], cwd=folder, env=env, capture_output=True, text=True)
 
 
-def recipe(tmp_path, kind="Killed", folder="run", method="diver.methods.gigpo:Gigpo"):
+def recipe(tmp_path, kind="Killed", folder="run", method="gigpo"):
     (tmp_path / f"{folder}.toml").write_text(RECIPE.format(kind=kind, folder=folder, method=method))
     return f"{folder}.toml"
 
@@ -109,6 +109,13 @@ def check_rollouts(run):
         (
             ["--data.verifier", "environments:Broken"],
             r"environment environments:Broken, problem '.*': KeyError: 'board' \(.*environments.py:\d+\)",
+        ),
+        *(
+            (
+                ["--method", method, "--data.path", "countdown", "--data.verifier", "countdown"],
+                rf"^method '{method}' needs turns, and 'countdown' has responses of one turn; name an environment",
+            )
+            for method in ("gigpo", "diver-actions")
         ),
     ],
 )

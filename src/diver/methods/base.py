@@ -32,7 +32,7 @@ NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "turns",
 - logprobs: the sampler's log-probs.
 - grades: how the verifier graded each response (`Rollout.grade`).
 - keys: which responses are the same answer or solution (`Rollout.key`).
-- turns: those of a trajectory (`Rollout.turns`), which a response of one turn may go without.
+- turns: those of a trajectory (`Rollout.turns`). A response may have just one; a run must have an environment.
 - state: a `State` that is saved with every checkpoint.
 - replay: an update that also trains on rollouts sampled before (`Method.replayed`).
 """

@@ -228,6 +228,17 @@ class DiverAnnealed(DiverMix):
     std_floor: bool = True
 
 
+@settings
+class DiverActions(Diver):
+    """Correctness, and the diversity of actions. Ours: DIVER on what a trajectory does instead of what it says.
+
+    The metric is 1 - BLEU against the actions of the other trajectories, in which each action is a token.
+    """
+
+    name: str = "diver-actions"
+    diversity_rewards: Mapping[str, DiversityReward] = field(default_factory=lambda: {"actions": DiversityReward()})
+
+
 def intrinsic_reward(diversity: np.ndarray, lengths: np.ndarray, discount: float) -> np.ndarray:
     """R_int = gamma^T d(o), float64 [G] (Eq. 8, where d(q) = 0); T = `lengths` in policy tokens, which gamma = 1
     ignores."""

@@ -8,21 +8,23 @@ import numpy as np
 from diver.core.settings import NonNegative, ZeroToOne, settings
 from diver.core.turns import anchors
 from diver.core.types import Group, Rollout
+from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context
 from diver.methods.grpo import Divisor, Grpo, group_advantage
 
 
 @settings
 class Gigpo(Grpo):
-    """Correctness, and how good a turn is compared with other turns in the same state (GiGPO, arXiv 2505.10978).
+    """Correctness, and the return of each turn in its state. GiGPO (arXiv 2505.10978) compares turns.
 
     The advantage of turn t of trajectory i is A_i + turn_weight * A_it. A_i compares the reward of the trajectory with
     those of its group, as GRPO does (Eq. 3). A_it compares the discounted return R_it with those of all turns of the
     group that act in the same state (Eqs. 5 to 7), over the same divisor. A state that occurs once gives 0.
 
     The reward of a turn is what its environment paid for it; if no turn has one, the last has that of the
-    trajectory. All tokens of a turn have its advantage. Departure: a standard deviation is that of the population, with
-    nothing added. A response of one turn has (1 + turn_weight) times the advantage of GRPO.
+    trajectory. All tokens of a turn have its advantage. Clip 0.20 / 0.20 and a KL term of 0.01. Departure: a standard
+    deviation is that of the population, with nothing added. A response of one turn has (1 + turn_weight) times the
+    advantage of GRPO.
     """
 
     name: str = "gigpo"
@@ -31,6 +33,7 @@ class Gigpo(Grpo):
     """gamma, by which the reward of each later turn counts less. The authors' scripts have 0.95."""
     turn_weight: NonNegative = 1.0
     """omega, the weight of the advantage of the turn."""
+    loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, kl_coef=0.01)
 
     per_token = True
     zero_mean = False

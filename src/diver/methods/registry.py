@@ -17,9 +17,10 @@ from diver.methods.contrib import CONTRIB
 from diver.methods.dapo import Dapo
 from diver.methods.darling import Darling
 from diver.methods.difficulty_weight import DifficultyWeight, FGrpo
-from diver.methods.diver import DiverAnnealed, DiverEd, DiverMix, DiverTd
+from diver.methods.diver import DiverActions, DiverAnnealed, DiverEd, DiverMix, DiverTd
 from diver.methods.dra_grpo import DraGrpo
 from diver.methods.evol_rl import EvolRl
+from diver.methods.gigpo import Gigpo
 from diver.methods.grpo import ClipHigher, DrGrpo, EntropyBonus, Grpo, MaxRl
 from diver.methods.max_at_k import MaxAtK
 from diver.methods.pass_at_k import PassAtK
@@ -51,7 +52,7 @@ METHODS: dict[str, Callable[[], Method]] = {
     "entropy-advantage": only_loss("entropy-advantage"),
     **_named(Siren),
     "high-entropy": only_loss("high-entropy"),
-    **_named(DiverTd, DiverEd, DiverMix, DiverAnnealed),
+    **_named(DiverTd, DiverEd, DiverMix, DiverAnnealed, DiverActions, Gigpo),
     **CONTRIB,
 }
 DEFAULT = "diver-mix"

@@ -150,7 +150,13 @@ def _check_context(recipe: Recipe, policy: Configuration) -> None:
 
 def _check_environments(recipe: Recipe, problems: Iterable[Problem]) -> None:
     graders = map(get_grader, sorted({problem.verifier for problem in problems}))
-    for name in (grader.name for grader in graders if isinstance(grader, EnvironmentGrader)):
+    environments = [grader.name for grader in graders if isinstance(grader, EnvironmentGrader)]
+    if "turns" in recipe.method.needs and not environments:
+        raise DiverError(
+            f"method {recipe.method.name!r} needs turns, and {recipe.data.path!r} has responses of one turn; name an "
+            "environment in data.verifier, or choose another method"
+        )
+    for name in environments:
         if recipe.run.engine != "builtin":
             raise DiverError(f"environment {name}: --engine {recipe.run.engine} has responses of one turn; use builtin")
         if recipe.method.replay.alpha:

@@ -10,11 +10,7 @@ import diver
 from diver.core.types import DiverError
 from diver.methods import method_named
 
-ON_ACTIONS = method_named(
-    "diver-mix",
-    diversity={"orders": 1},
-    diversity_rewards={"textual": {"weight": 0}, "equational": {"weight": 0}, "actions": {}},
-)
+ON_ACTIONS = method_named("diver-actions", diversity={"orders": 1})
 PLANS = ("aa", "aa", "a", "c")
 
 
@@ -55,6 +51,23 @@ def test_turns_are_only_those_of_trajectories():
     assert [rollout.turns for rollout in seen[0].rollouts] == [()] * 4
 
 
+def test_tokens_of_a_tool_are_none_of_the_response():
+    """TRL has the mask where it calls. A method that needs the tokens is refused where TRL has none."""
+    method, batch, seen = method_named("grpo", overlong={"buffer": 0.5}), Batch(chat=True), []
+    reward = adapter(method, arguments(method), on_step=lambda *given: seen.extend(given[1]))
+    assert len(reward(**batch.given)) == 8
+    batch.given["completions"] = [trajectory(*pair) for pair in zip(PLANS, TEXTS, strict=True)] * 2
+    with pytest.raises(DiverError, match="'grpo' needs tokens, and this TRL does not say which .* are a tool's"):
+        reward(**batch.given)
+
+    def scored_by_trl():
+        tool_mask_list = [[1, 0, 1]] * 8  # noqa: F841  # the adapter reads it
+        return reward(**batch.given)
+
+    scored_by_trl()
+    assert [[r.tokens for r in group.rollouts] for group in seen[2:]] == [[[7, last] for last in range(100, 104)]] * 2
+
+
 def test_an_advantage_for_each_turn_is_refused():
     with pytest.raises(DiverError, match="TRL subtracts their mean"):
-        adapter(method_named("diver.methods.gigpo:Gigpo"), arguments())
+        adapter(method_named("gigpo"), arguments())

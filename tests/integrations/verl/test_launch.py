@@ -93,6 +93,7 @@ def test_verl_takes_every_method(name):
     except DiverError as refused:
         reasons = dict.fromkeys(("high-entropy", "entropy-advantage", "siren"), "verl has no such loss")
         reasons["verified-replay"] = "method.loss.kl_coef = 0.3: verl would take this term over"
+        reasons |= dict.fromkeys(("diver-actions", "gigpo"), "needs turns, which verl does not provide")
         reasons["gmpo"] = "verl sums the means of its micro-batches"
         assert reasons[name] in str(refused)
         return

@@ -23,7 +23,7 @@ from diver.core.turns import Turn, turns_of
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, sampling_metrics
 from diver.integrations.schedule import schedule_steps
 from diver.integrations.seam import decoder
-from diver.integrations.trl.caller import calling_trainer, check_alone, check_loss, is_training
+from diver.integrations.trl.caller import calling_trainer, check_alone, check_loss, is_training, tool_masks
 from diver.integrations.trl.objective import SEAM, check
 from diver.integrations.trl.outcomes import Outcome, one_outcome
 from diver.methods import Method
@@ -185,14 +185,14 @@ class GroupAdvantage:
             problems = [Problem("", _text(prompt), "") for prompt in prompts]
             columns = {"prompts": prompts, "completions": completions, "completion_ids": tokens, **inputs}
             rewards, ends = self.outcome(**columns), self._ends_given(columns)
-        rows = []
+        rows, masks = [], tool_masks()
         for i, (prompt, ids, end) in enumerate(zip(prompts, tokens, ends, strict=True)):
             turns = _turns(completions[i])
             text = self._response(completions[i], ids, turns)
             start = text.rfind(written[i])  # the graded text follows the parsed thought
             rollout = Rollout(
                 text,
-                list(ids),
+                self._own_tokens(ids, None if masks is None else masks[i], turns),
                 truncated=bool(truncated[i]),
                 grade=grades[i],
                 answer_end=None if end is None or start < 0 else start + end,
@@ -229,6 +229,17 @@ class GroupAdvantage:
             return completion
         own = [turn.text for turn in turns if turn.by_policy]
         return self._decode(ids) if len(own) == len(turns) else "\n".join(own)
+
+    def _own_tokens(self, ids: Sequence[int], mask: Sequence[int] | None, turns: Sequence[Turn]) -> list[int]:
+        """The tokens that the policy wrote. DiverError if the method needs them and TRL has no mask of the tools."""
+        if all(turn.by_policy for turn in turns):
+            return list(ids)
+        if mask is None and "tokens" in self.method.needs:
+            raise DiverError(
+                f"method {self.method.name!r} needs tokens, and this TRL does not say which tokens of a trajectory are "
+                "a tool's; choose a method without lengths, or TRL 1.16"
+            )
+        return list(ids) if mask is None else [*compress(ids, mask)]
 
     def _is_thinking(self, prompt: Any, ids: Sequence[int]) -> bool:
         """Whether the prompt opened a thought that the completion did not close.

@@ -1,6 +1,7 @@
 """The trainer that calls a reward function, and its other reward functions."""
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 from diver.core.types import DiverError
@@ -8,6 +9,8 @@ from diver.integrations.trl.outcomes import name_of
 
 ENVIRONMENTS = "__init__.<locals>.get_reward"
 """The name of the function by which GRPOTrainer makes the method of an environment a reward function."""
+TOOL_MASKS = "tool_mask_list"
+"""The name under which GRPOTrainer has the masks of tools, where it has completions scored."""
 
 
 def calling_trainer() -> Any | None:
@@ -22,6 +25,19 @@ def calling_trainer() -> Any | None:
         caller = frame.f_locals.get("self")
         if {"reward_funcs", "args"} <= {*getattr(caller, "__dict__", ())}:
             return caller
+    return None
+
+
+def tool_masks() -> Sequence[Sequence[int]] | None:
+    """Which tokens of each completion the policy wrote, for the trainer above this call; None if it has no tools.
+
+    TRL passes a reward function no mask. It is a local variable of the function that scores the completions.
+    """
+    frame = inspect.currentframe()
+    while frame := frame and frame.f_back:
+        if TOOL_MASKS in frame.f_locals:
+            masks: Sequence[Sequence[int]] | None = frame.f_locals[TOOL_MASKS]
+            return masks
     return None
 
 
