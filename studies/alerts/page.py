@@ -60,8 +60,10 @@ def write_rates(study: Study, file: Path) -> Path:
 def _answer(found: Results, limits: Mapping[str, float]) -> list[str]:
     """What the tables say, in sentences."""
     today = {alert.title: alert.today for alert in found.alerts}
+    before = {**today, **found.study.before}
     lines = []
-    for words, at in (("limits of the package", today), ("chosen limits", limits)):
+    sets = {"limits before this study": before, "limits of the package": today, "chosen limits": dict(limits)}
+    for words, at in sets.items():
         healthy, broken = (found.any_rate(at, REPORT, kinds) for kinds in ([HEALTHY], found.broken))
         lines.append(f"- At the {words} at least one alert fires on {healthy.of('healthy runs')}.")
         lines.append(f"- At the {words} at least one alert fires on {broken.of('broken runs')}.")
@@ -141,6 +143,7 @@ def _lead(leads: list[int]) -> str:
 def _limits(found: Results, limits: Mapping[str, float]) -> list[str]:
     rows = [_limit_row(found, alert, limits[alert.title]) for alert in found.alerts]
     allowed = 100 * found.study.config["false_alarms"]
+    changed = [_change(found, alert) for alert in found.alerts if alert.title in found.study.before]
     return [
         "## Limits\n",
         f"Chosen on the other half: of the limits at which at most {allowed:g} % of its healthy runs have the alert,\n"
@@ -149,7 +152,15 @@ def _limits(found: Results, limits: Mapping[str, float]) -> list[str]:
         markdown(
             ["", "package", "healthy", "broken", "chosen", "healthy", "broken", "healthy, choosing half"], rows, text=1
         ),
+        *(["Limits of the package that were changed after this study, with their rates before:\n"] if changed else []),
+        *changed,
     ]
+
+
+def _change(found: Results, alert: Watched) -> str:
+    limit = found.study.before[alert.title]
+    healthy, broken = (found.rate(alert, limit, REPORT, kinds) for kinds in ([HEALTHY], found.broken))
+    return f"- *{alert.title}*, {limit:g}: {healthy.of('healthy runs')}; {broken.of('broken runs')}.\n"
 
 
 def _limit_row(found: Results, alert: Watched, chosen: float) -> list[str]:

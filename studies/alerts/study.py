@@ -56,6 +56,11 @@ class Study:
         """The kinds of runs, the healthy one first: its `title` and how its runs are made."""
         return self.config["kinds"]
 
+    @property
+    def before(self) -> dict[str, float]:
+        """Limits that the package had before the study, where they were others, by the title of the alert."""
+        return self.config.get("before", {})
+
     @cached_property
     def planned(self) -> list[Planned]:
         """All runs. The kinds take turns, so that a study that is stopped has runs of each."""

@@ -297,6 +297,7 @@ def test_the_command_makes_the_runs_the_page_and_the_rates(tiny, tmp_path, in_th
     assert "| rate: a learning rate 20 times too high" in page
     by_kind = {run.planned.kind: run for run in found.runs}
     assert (by_kind["yes"].metrics["reward/outcome"] == 1).all()
+    assert by_kind["yes"].correct[0] != [2] * 4  # two samples of each held-out problem, graded by its own verifier
     assert (by_kind["tail"].metrics["response/truncated"] == 1).all()
     mismatch = {kind: run.metrics["policy/logprob_mismatch"].iloc[1] for kind, run in by_kind.items()}
     assert mismatch["frozen"] > 1e-3 > mismatch[HEALTHY]
