@@ -38,10 +38,11 @@ test-elsewhere: .venv/ready
 	env -u HOME OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 LANG=C TZ=Asia/Kolkata \
 		$(BIN)/python -m pytest --randomly-seed=$(SEED) -m "not slow" -n auto --maxprocesses 4 --dist worksteal
 
-# A file stays in one process: what its tests share takes long to make.
+# A file stays in one process: what its tests share takes long to make. Files come in the order of collection, which
+# tests/conftest.py gives them, and not by their number of tests: one test of a minute would be left to the end.
 test-slow: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:randomly -m "slow or hypothesis" --hypothesis-profile many --durations 20 \
-		-n auto --maxprocesses 4 --dist loadfile
+		-n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test-trl: .venv-trainers/ready
 	.venv-trainers/bin/python -m pytest tests/integrations/trl tests/train/test_loggers.py

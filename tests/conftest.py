@@ -54,6 +54,12 @@ def pytest_collection():
         gc.enable()
 
 
+def pytest_collection_modifyitems(items):
+    """Files with a test that takes a minute come first, so that no process is left with one at the end."""
+    long = {item.path for item in items if item.get_closest_marker("first")}
+    items.sort(key=lambda item: item.path not in long)
+
+
 @pytest.fixture(scope="session")
 def hub():
     return HUB

@@ -128,6 +128,7 @@ def test_the_same_command_ends_with_the_same_results_or_says_why_not(disks, tmp_
     assert ended > 10
 
 
+@pytest.mark.first
 @pytest.mark.slow
 def test_ten_random_kills_of_training_and_evaluation(tmp_path):
     """In a process of its own, which forks: this one has threads."""

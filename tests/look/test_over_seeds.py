@@ -397,6 +397,7 @@ def test_runs_without_an_evaluation_are_not_to_be_compared(tmp_path, monkeypatch
     assert capsys.readouterr().out == "method diver-mix, seeds 0, 2, engine built-in\nRuns: own/seed_N\n"
 
 
+@pytest.mark.first
 @pytest.mark.slow
 def test_runs_of_several_seeds(tmp_path, monkeypatch, capsys):
     """Each in a folder of its own, as `diver train --run.seed` makes it; the same command again trains nothing."""

@@ -594,6 +594,7 @@ def test_the_command_with_a_method_of_ones_own(tmp_path, monkeypatch, in_this_pr
     assert len(record["evaluations"]["final 0.6"]["c"]) == 8
 
 
+@pytest.mark.first
 @pytest.mark.slow
 def test_killed_and_started_again_it_ends_with_the_same_records_and_page(tmp_path, monkeypatch, in_this_process):
     """SIGKILL once the first of the runs that choose the learning rate has its record."""

@@ -209,6 +209,7 @@ def test_the_hour_of_a_gpu_is_two_runs_that_can_be_started(engine, tmp_path):
     assert printed.count(size) == len(METHODS)
 
 
+@pytest.mark.first
 @pytest.mark.slow
 def test_the_whole_study_by_its_command_killed_and_resumed(study, tmp_path, monkeypatch):
     command = [sys.executable, "-m", "smollm2_gsm8k", *study]

@@ -128,6 +128,7 @@ def test_a_run_of_the_study_is_that_of_diver_train(swept, tmp_path):
     assert opened.config["command"] == MIX.command
 
 
+@pytest.mark.first
 @pytest.mark.slow
 def test_killed_and_started_again_it_ends_with_the_same_records(whole, tmp_path):
     other = Job({"method": {"name": "clip-higher"}}, 0)

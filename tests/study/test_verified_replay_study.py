@@ -81,6 +81,7 @@ def test_stages_share_no_problem():
     )  # before that are those of the comparison of methods
 
 
+@pytest.mark.first
 @pytest.mark.slow
 def test_the_held_out_mazes_are_new():
     found = ids("maze_tuning_held_out") + ids("maze_final_held_out")

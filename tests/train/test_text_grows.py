@@ -54,6 +54,7 @@ def late_length(name, *options):
     return sum(late) / len(late)
 
 
+@pytest.mark.first
 @pytest.mark.slow
 def test_responses_grow_if_the_whole_text_is_measured_and_not_otherwise(tmp_path, monkeypatch):
     """Eight problems, which are soon solved by all responses: then a tail is the cheapest difference."""

@@ -11,6 +11,7 @@ over, and the work of its patterns.
 import re
 import sys
 from contextlib import contextmanager
+from functools import cache
 from re import _compiler, _constants, _parser
 
 from diver.core.patterns import Later
@@ -34,17 +35,28 @@ class Steps:
             raise TooMany
 
 
+class Known(dict):
+    """Character -> whether it is in a set, which a pattern of one character says."""
+
+    def __init__(self, one):
+        self.one = one
+
+    def __missing__(self, character):
+        self[character] = found = self.one.fullmatch(character) is not None
+        return found
+
+
 class Matcher:
     """A pattern as a backtracking matcher; a part is a function of a position and of what has to match after it."""
 
-    def __init__(self, pattern, steps):
+    def __init__(self, pattern):
         parsed = _parser.parse(pattern.pattern, pattern.flags)
-        self.steps, self.state, self.groups = steps, parsed.state, {}
+        self.steps, self.state, self.groups = Steps(), parsed.state, {}
         self.whole = self.sequence(parsed, pattern.flags)
 
     def match(self, text, start=0, end=None, least=0):
         """Where the match that begins at `start` and ends at `least` or later ends, or None."""
-        self.text, self.end, self.groups = text, len(text) if end is None else end, {}
+        self.text, self.end, self.groups = str(text), len(text) if end is None else end, {}
         ends = []
         found = self.whole(start, lambda i: i >= least and (ends.append(i) or True))
         return ends[-1] if found else None
@@ -88,32 +100,41 @@ class Matcher:
 
     def part(self, operation, argument, flags):
         if operation in SINGLE:
-            is_in = self.single(operation, argument, flags)
-            return lambda i, then: is_in(i) and then(i + 1)
+            known = self.single(operation, argument, flags)
+
+            def character(i, then):
+                self.steps.add()
+                return i < self.end and known[self.text[i]] and then(i + 1)
+
+            return character
         build = getattr(self, {"ASSERT": "assert_"}.get(str(operation), str(operation).lower()))
         return build(argument, flags)
 
     def single(self, operation, argument, flags):
-        """Whether the character at a position is one of a set."""
         state = _parser.State()  # the flags of the whole pattern would be added again, and `(?-i:a)` takes one away
         state.flags = flags
-        one = _compiler.compile(_parser.SubPattern(state, [(operation, argument)]), flags)
-        known = {}
-
-        def is_in(i):
-            self.steps.add()
-            if i >= self.end:
-                return False
-            character = self.text[i]
-            if character not in known:
-                known[character] = one.fullmatch(character) is not None
-            return known[character]
-
-        return is_in
+        return Known(_compiler.compile(_parser.SubPattern(state, [(operation, argument)]), flags))
 
     def branch(self, argument, flags):
-        ways = [self.sequence(way, flags) for way in argument[1]]
-        return lambda i, then: any(way(i, then) for way in ways)
+        """Ways that cannot begin with the character at a position fail in one step, and are not called."""
+        ways = [(self.sequence(way, flags), self.begins(way, flags)) for way in argument[1]]
+        possible = {}
+
+        def run(i, then):
+            here = self.text[i] if i < self.end else None
+            if here not in possible:
+                possible[here] = [way for way, begins in ways if begins(here)]
+            self.steps.add(len(ways) - len(possible[here]))
+            return any(way(i, then) for way in possible[here])
+
+        return run
+
+    def begins(self, items, flags):
+        """Whether items may begin with a character, or with None at the end of the text."""
+        if not len(items) or items[0][0] not in SINGLE:
+            return lambda character: True
+        known = self.single(*items[0], flags)
+        return lambda character: character is not None and known[character]
 
     def subpattern(self, argument, flags):
         group, added, removed, items = argument
@@ -136,12 +157,13 @@ class Matcher:
     def max_repeat(self, argument, flags):
         least, most, (*items,) = argument
         if len(items) == 1 and items[0][0] in SINGLE:
-            is_in = self.single(*items[0], flags)
+            known = self.single(*items[0], flags)
 
             def run_of_characters(i, then):
-                j = i
-                while j - i < most and is_in(j):
+                j, last = i, min(self.end, i + most)
+                while j < last and known[self.text[j]]:
                     j += 1
+                self.steps.add(j - i + (j - i < most))
                 return any(then(k) for k in range(j, i + least - 1, -1))
 
             return run_of_characters
@@ -218,6 +240,16 @@ class Matcher:
         return run
 
 
+_matcher = cache(Matcher)  # those of the whole package take seconds
+
+
+def matcher_of(pattern, steps):
+    """The matcher of a pattern, from now on with these steps."""
+    matcher = _matcher(pattern)
+    matcher.steps = steps
+    return matcher
+
+
 class CountedText(str):
     """A text that counts what is cut out of it or looked for in it."""
 
@@ -240,7 +272,7 @@ class CountedPattern:
     """
 
     def __init__(self, pattern, steps):
-        self.pattern_, self.steps, self.matcher = pattern, steps, Matcher(pattern, steps)
+        self.pattern_, self.steps, self.matcher = pattern, steps, matcher_of(pattern, steps)
 
     def __getattr__(self, name):
         return getattr(self.pattern_, name)

@@ -13,7 +13,7 @@ import sys
 from collections import deque
 
 import pytest
-from steps import CountedText, Matcher, Steps, TooMany, count, counted
+from steps import CountedText, Steps, TooMany, count, counted, matcher_of
 
 import diver.tasks.verify
 from diver.core.patterns import Later
@@ -130,7 +130,7 @@ def steps_of(pattern, method):
     """A function of a text and a limit: the steps of one call."""
 
     steps = Steps()
-    matcher = Matcher(pattern, steps)
+    matcher = matcher_of(pattern, steps)
 
     def run(text, limit):
         steps.taken, steps.limit = 0, limit
@@ -170,6 +170,7 @@ def test_the_patterns_are_found():
     assert len(USES) > 60 and any("choice._STATEMENT" in name for name in USES)
 
 
+@pytest.mark.first
 @pytest.mark.slow
 @pytest.mark.parametrize("scanner", SCANNERS, ids=range(len(SCANNERS)))
 def test_every_scanner_is_linear(scanner, monkeypatch):
@@ -238,7 +239,7 @@ def test_the_matcher_gives_the_matches_of_re(every):
     patterns = [*dict.fromkeys(pattern for pattern, _ in USES.values())][::every] + [re.compile(form) for form in forms]
     words = [*texts(12, "", ""), *texts(12, "\\boxed{5 ", " x}"), "abcabaabcdaabaa\nAaB", ""]
     for pattern in patterns:
-        matcher = Matcher(pattern, Steps())
+        matcher = matcher_of(pattern, Steps())
         for text in words:
             assert matcher.finditer(text) == [found.span() for found in pattern.finditer(text)], (pattern, text)
             for method in ("match", "fullmatch"):

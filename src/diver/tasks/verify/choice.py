@@ -383,7 +383,7 @@ def _by_text(answer: str, options: Mapping[str, str]) -> str | None:
     answer = answer.strip()
     plain = _THEREFORE.sub("", answer)
     short = _REASON.sub("", _PREFIX.sub("", plain))
-    for whole in (answer, _PREFIX.sub("", answer), plain, _PREFIX.sub("", plain), short):
+    for whole in dict.fromkeys((answer, _PREFIX.sub("", answer), plain, _PREFIX.sub("", plain), short)):
         if label := _labelled(whole, options):
             return label
         for found in (_WITH_TEXT.fullmatch(whole), _AFTER_TEXT.fullmatch(whole)):
