@@ -21,6 +21,7 @@ INTRODUCTION = (
     "The protocol, `studies/alerts/study.toml`, was committed before the first run. `python -m alerts` makes the\n"
     "runs and this page.\n"
 )
+CHANGED = "After this study these limits of the package were changed:\n"
 
 
 def write_page(study: Study) -> Path:
@@ -130,8 +131,8 @@ def _before(found: Results, limits: Mapping[str, float]) -> list[str]:
         "## Steps before Pass@1 falls\n",
         "The median, the lowest and the highest number of steps from the alert to the fall, and in how many runs both\n"
         "occur. A negative number is an alert after the fall. Pass@1 has fallen at the first evaluation whose paired\n"
-        "interval lies below an earlier evaluation, at a level corrected for all pairs, or at the step at which the\n"
-        "training diverged.\n",
+        "interval lies below an earlier evaluation. The level is corrected for all pairs. If the training\n"
+        "diverged, it has fallen at that step at the latest.\n",
         markdown(["", *kinds], rows),
     ]
 
@@ -146,21 +147,20 @@ def _limits(found: Results, limits: Mapping[str, float]) -> list[str]:
     changed = [_change(found, alert) for alert in found.alerts if alert.title in found.study.before]
     return [
         "## Limits\n",
-        f"Chosen on the other half: of the limits at which at most {allowed:g} % of its healthy runs have the alert,\n"
-        "or else the fewest, the one at which most of its broken runs have it; of equal ones the nearest to that of\n"
+        f"The other half chose. A limit may fire on at most {allowed:g} % of its healthy runs; if none does, on the fewest.\n"
+        "The rule takes the limit that fires on most of its broken runs, and of equal ones the nearest to that of\n"
         "the package. The rates are those of the reporting half.\n",
         markdown(
             ["", "package", "healthy", "broken", "chosen", "healthy", "broken", "healthy, choosing half"], rows, text=1
         ),
-        *(["Limits of the package that were changed after this study, with their rates before:\n"] if changed else []),
-        *changed,
+        *([CHANGED, markdown(["", "before", "healthy", "broken"], changed, text=1)] if changed else []),
     ]
 
 
-def _change(found: Results, alert: Watched) -> str:
+def _change(found: Results, alert: Watched) -> list[str]:
     limit = found.study.before[alert.title]
-    healthy, broken = (found.rate(alert, limit, REPORT, kinds) for kinds in ([HEALTHY], found.broken))
-    return f"- *{alert.title}*, {limit:g}: {healthy.of('healthy runs')}; {broken.of('broken runs')}.\n"
+    rates = [found.rate(alert, limit, REPORT, kinds) for kinds in ([HEALTHY], found.broken)]
+    return [alert.title, f"{limit:g}", *(rate.text for rate in rates)]
 
 
 def _limit_row(found: Results, alert: Watched, chosen: float) -> list[str]:
