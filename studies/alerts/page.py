@@ -147,9 +147,9 @@ def _limits(found: Results, limits: Mapping[str, float]) -> list[str]:
     changed = [_change(found, alert) for alert in found.alerts if alert.title in found.study.before]
     return [
         "## Limits\n",
-        f"The other half chose. A limit may fire on at most {allowed:g} % of its healthy runs; if none does, on the fewest.\n"
-        "The rule takes the limit that fires on most of its broken runs, and of equal ones the nearest to that of\n"
-        "the package. The rates are those of the reporting half.\n",
+        f"The other half chose. A limit may fire on at most {allowed:g} % of its healthy runs; if none does, on\n"
+        "the fewest. The rule takes the limit that fires on most of its broken runs, and of equal ones the nearest\n"
+        "to that of the package. The rates are those of the reporting half.\n",
         markdown(
             ["", "package", "healthy", "broken", "chosen", "healthy", "broken", "healthy, choosing half"], rows, text=1
         ),
