@@ -61,7 +61,7 @@ def write_rates(study: Study, file: Path) -> Path:
 def _answer(found: Results, limits: Mapping[str, float]) -> list[str]:
     """What the tables say, in sentences."""
     today = {alert.title: alert.today for alert in found.alerts}
-    before = {**today, **found.study.before}
+    before = {**today, **found.study.limits_before}
     lines = []
     sets = {"limits before this study": before, "limits of the package": today, "chosen limits": dict(limits)}
     for words, at in sets.items():
@@ -144,7 +144,7 @@ def _lead(leads: list[int]) -> str:
 def _limits(found: Results, limits: Mapping[str, float]) -> list[str]:
     rows = [_limit_row(found, alert, limits[alert.title]) for alert in found.alerts]
     allowed = 100 * found.study.config["false_alarms"]
-    changed = [_change(found, alert) for alert in found.alerts if alert.title in found.study.before]
+    changed = [_change(found, alert) for alert in found.alerts if alert.title in found.study.limits_before]
     return [
         "## Limits\n",
         f"The other half chose. A limit may fire on at most {allowed:g} % of its healthy runs; if none does, on\n"
@@ -158,7 +158,7 @@ def _limits(found: Results, limits: Mapping[str, float]) -> list[str]:
 
 
 def _change(found: Results, alert: Watched) -> list[str]:
-    limit = found.study.before[alert.title]
+    limit = found.study.limits_before[alert.title]
     rates = [found.rate(alert, limit, REPORT, kinds) for kinds in ([HEALTHY], found.broken)]
     return [alert.title, f"{limit:g}", *(rate.text for rate in rates)]
 

@@ -57,8 +57,8 @@ class Study:
         return self.config["kinds"]
 
     @property
-    def before(self) -> dict[str, float]:
-        """Limits that the package had before the study, where they were others, by the title of the alert."""
+    def limits_before(self) -> dict[str, float]:
+        """The limits that the package changed after the study, as they were before it, by the title of the alert."""
         return self.config.get("before", {})
 
     @cached_property
