@@ -93,12 +93,15 @@ bench: .venv/ready .venv-trainers/ready
 	$(BIN)/python benchmarks/coverage.py
 	.venv-trainers/bin/python benchmarks/engine.py
 
+# pip would compile every module, and most are never imported; Python compiles those that are.
+INSTALL := install --quiet --no-compile
+
 # torch by itself and the rest without dependencies: the lock is complete, and nothing pulls another build of torch.
 .venv/ready: requirements.lock pyproject.toml studies/pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet "$$(grep '^torch==' requirements.lock)"
-	$(BIN)/pip install --quiet --no-deps -r requirements.lock
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e . -e ./studies
+	$(BIN)/pip $(INSTALL) "$$(grep '^torch==' requirements.lock)"
+	$(BIN)/pip $(INSTALL) --no-deps -r requirements.lock
+	$(BIN)/pip $(INSTALL) --no-deps --no-build-isolation -e . -e ./studies
 	touch $@
 
 # A new environment has the torch of .venv, by hard links, which costs neither time nor space.
@@ -111,26 +114,26 @@ endef
 HARNESS := tests/integrations/harness/vllm_on_cpu
 .venv-trainers/ready: .venv/ready tests/integrations/requirements.txt $(HARNESS)/pyproject.toml $(HARNESS)/vllm_on_cpu.py
 	$(call with-torch,.venv-trainers)
-	.venv-trainers/bin/pip install --quiet --no-deps -r tests/integrations/requirements.txt
-	.venv-trainers/bin/pip install --quiet --no-deps --no-build-isolation ./$(HARNESS) -e . -e ./studies
+	.venv-trainers/bin/pip $(INSTALL) --no-deps -r tests/integrations/requirements.txt
+	.venv-trainers/bin/pip $(INSTALL) --no-deps --no-build-isolation ./$(HARNESS) -e . -e ./studies
 	touch $@
 
 .venv-trl-old/ready: .venv/ready tests/integrations/trl/requirements-old.txt
 	$(call with-torch,.venv-trl-old)
-	.venv-trl-old/bin/pip install --quiet "$$(grep '^torch==' requirements.lock)"
-	.venv-trl-old/bin/pip install --quiet -r tests/integrations/trl/requirements-old.txt
+	.venv-trl-old/bin/pip $(INSTALL) "$$(grep '^torch==' requirements.lock)"
+	.venv-trl-old/bin/pip $(INSTALL) -r tests/integrations/trl/requirements-old.txt
 	touch $@
 
 # It sees the packages of .venv-trainers behind its own. site.addsitedir reads their .pth files too, such as that of this clone.
 .venv-engines/ready: .venv-trainers/ready tests/integrations/engines/requirements.txt
 	$(PYTHON) -m venv --clear .venv-engines
-	.venv-engines/bin/pip install --quiet --no-deps -r tests/integrations/engines/requirements.txt
+	.venv-engines/bin/pip $(INSTALL) --no-deps -r tests/integrations/engines/requirements.txt
 	echo "import site; site.addsitedir('$$(echo $(CURDIR)/.venv-trainers/$(SITE))')" > "$$(echo .venv-engines/$(SITE))/trainers.pth"
 	touch $@
 
 .venv-docs/ready: pyproject.toml
 	$(PYTHON) -m venv .venv-docs
-	.venv-docs/bin/pip install --quiet '.[docs]'
+	.venv-docs/bin/pip $(INSTALL) '.[docs]'
 	touch $@
 
 clean:

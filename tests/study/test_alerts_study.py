@@ -57,6 +57,7 @@ def test_no_record_is_left_out_of_the_page():
     assert {*read(FILE)} <= {f"{planned.folder}/{planned.job.name}" for planned in STUDY.planned}
 
 
+@pytest.mark.slow
 def test_the_page_is_what_the_records_give(tmp_path):
     (tmp_path / "records").symlink_to(FILE.parent)
     assert write_page(Study(tmp_path)).read_text() == (RESULTS / f"{RECORDS}.md").read_text()
@@ -268,6 +269,7 @@ def tiny(tmp_path):
     return file
 
 
+@pytest.mark.slow
 def test_the_command_makes_the_runs_the_page_and_the_rates(tiny, tmp_path, in_this_process, monkeypatch):
     out, rates = tmp_path / "out", tmp_path / "rates.toml"
     words = ["--config", str(tiny), "--out", str(out), "--work", str(tmp_path / "work")]

@@ -66,6 +66,7 @@ def content(run):
     return metrics, files, {name: value.tobytes() for name, value in weights.items()}
 
 
+@pytest.mark.slow
 def test_a_run_killed_within_a_batch_of_trajectories_resumes_to_the_same_files(tmp_path):
     done = diver(tmp_path, "train", recipe(tmp_path, folder="full"))
     assert done.returncode == 0, done.stderr
