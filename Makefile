@@ -1,6 +1,6 @@
 # make train    from a fresh clone: train clip-higher and DIVER side by side, write runs/quickstart/report.html
-# make test     the tests (make test-slow: those that take longer, and five times the examples of each property)
-# make test-elsewhere   the tests in random order, as on a machine with AVX2 alone, in another locale and time zone, without HOME
+# make test     the tests in random order, as on a machine with AVX2 alone, in another locale and time zone, without HOME
+# make test-slow   those that take longer, and five times the examples of each property, in order and as this machine is
 # make check    ruff, mypy, no test that asserts on a clock, and no sentence of more than 30 words
 # make real     three steps on real weights (SmolLM2-135M-Instruct) and real problems (GSM8K), on a CPU
 # make test-trl   the adapter and diver train --engine trl under stock TRL on one and two processes, LoRA too
@@ -22,19 +22,16 @@ export DIVER_DATA
 # Where the shell sets it, every process would compile the tests and the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: versions conformance train test test-elsewhere test-slow test-trl test-trl-old test-engines test-verl test-vllm check package docs bench real clean
+.PHONY: versions conformance train test test-slow test-trl test-trl-old test-engines test-verl test-vllm check package docs bench real clean
 
 train: .venv/ready
 	$(BIN)/python scripts/quickstart.py
 
 # Side by side, one thread each. Half of the tests go to each of two processes, and the one that is done first takes
 # half of what the other has left, so a file is cut in two at few places.
+# make prints the command with the seed of the order, and `make test SEED=N` repeats it.
+test: SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**6))')
 test: .venv/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:randomly -m "not slow" -n auto --maxprocesses 4 --dist worksteal
-
-# make prints the command with the seed of the order, and `make test-elsewhere SEED=N` repeats it.
-test-elsewhere: SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**6))')
-test-elsewhere: .venv/ready
 	env -u HOME OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 LANG=C TZ=Asia/Kolkata \
 		$(BIN)/python -m pytest --randomly-seed=$(SEED) -m "not slow" -n auto --maxprocesses 4 --dist worksteal
 
