@@ -25,8 +25,8 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from diver.core.seeds import is_held_out
-from diver.recipe.data import LEVELS, MAZES
-from diver.tasks.verify import countdown, maze, maze_cells
+from diver.recipe.data import HOUSES, LEVELS, MAZES
+from diver.tasks.verify import countdown, maze, maze_cells, textworld
 
 Example = Callable[[random.Random], tuple[str, str]]
 
@@ -96,6 +96,39 @@ def cell_by_cell(levels: Sequence[str], rng: random.Random) -> tuple[str, str]:
 
 
 MAZE_CELLS_WORDS = ["Goal", "At", "There", "is", "no", "way", ":", ".", *maze_cells.DIRECTIONS, *CELLS]
+
+
+RUMMAGING = 12
+"""Maximum number of turns of an example, fewer than the environment allows: a long one makes its batch slow."""
+
+
+def rummage(levels: Sequence[str], rng: random.Random) -> tuple[str, str]:
+    """A house of one of the levels, and the trajectory of who walks about, opens boxes and takes what is wanted."""
+    environment = textworld.TextWorld()
+    while True:
+        key, problem = textworld.problem(textworld.draw(HOUSES[rng.choice(levels)], rng), "")
+        if is_held_out(key):
+            continue
+        question, turns = environment.reset(problem), []
+        for _ in range(RUMMAGING):
+            step = environment.step(command := tempting([*environment.commands], problem.meta["wanted"], rng))
+            if step.done:
+                return question, " ".join([*turns, command])
+            turns.append(f"{command} <eos> {step.observation}")
+
+
+def tempting(commands: Sequence[str], wanted: Sequence[str], rng: random.Random) -> str:
+    """A random command: to take what is wanted is likelier than to open a box, and that is likelier than to go."""
+    words = [command.split() for command in commands]
+    weights = [{"go": 1, "open": 2, "take": 3 * (thing in wanted)}.get(verb, 0) for verb, thing, *_ in words]
+    return rng.choices(commands, weights)[0]
+
+
+TEXTWORLD_WORDS = [
+    *("Take", "and", "In", "with", "Exits", "Nothing", "happens", ":", ",", "."),
+    *("go", "north", "south", "east", "west", "open", "closed", "close", "take", "from", "drop", "insert", "into"),
+    *(*textworld.ROOMS, *textworld.BOXES, *textworld.THINGS),
+]
 SIZES = {"min_num_vertices": 8, "max_num_vertices": 12, "edge_probability": 0.4, "num_colors": 3}
 
 
@@ -148,6 +181,9 @@ COURSES = {
     "maze": Course(MAZE_WORDS, MAZE_WORD, partial(walk, ["seven", "nine", "nine-dense"]), 1000, 64, until=275),
     "maze-cells": Course(
         MAZE_CELLS_WORDS, MAZE_WORD, partial(cell_by_cell, ["five", "seven"]), 1000, 32, until=200, positions=256
+    ),
+    "textworld": Course(
+        TEXTWORLD_WORDS, r"[A-Za-z]+|[^\s]", partial(rummage, [*HOUSES]), 1000, 16, until=400, positions=256
     ),
     "graph-coloring": Course(GRAPH_WORDS, GRAPH_WORD, coloring, 1000, 64, 325, 192, GRAPH_PHRASES),
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from diver.core.environment import Environment, Step
 from diver.core.types import Problem
+from diver.tasks.verify.textworld import TextWorld
 
 
 class Echo(Environment):
@@ -84,6 +85,21 @@ class Killed(Echo):
                 if Path(mark).stat().st_size == 46:  # 12 calls of the evaluation, 24 of a batch, 10 of the next
                     os.kill(os.getpid(), signal.SIGKILL)
         return step._replace(reward=float(step.done and "7" in text.split()))
+
+
+class KilledTextWorld(TextWorld):
+    """Pays for each action, too. It kills its process in a second turn, once the file exists that a mark names."""
+
+    def reset(self, problem):
+        self.turns = 0
+        return super().reset(problem)
+
+    def step(self, text):
+        self.turns += 1
+        if self.turns == 2 and Path(os.environ.get("KILLED_MARK", "no file")).exists():
+            os.kill(os.getpid(), signal.SIGKILL)
+        step = super().step(text)
+        return step._replace(reward=0.1 * len(step.actions) + step.reward)
 
 
 def problems():

@@ -15,12 +15,22 @@ from diver.tasks.verify import get_grader, grade
 ALL = {
     "countdown": [{}, {"mix": {"three": 0.1, "four": 0.3, "four-large": 0.3, "five": 0.3}}],
     "maze": [{"mix": {"five": 1.0}}, {"mix": {"seven": 0.9, "nine": 0.1}}],
+    "textworld": [{"mix": {"two": 1.0}}, {}],
     "reasoning-gym:graph_color": [{"sizes": {"min_num_vertices": 6, "edge_probability": 0.4}}, {}],
 }
 """Settings of every testbed."""
-INSTALLED = importlib.util.find_spec("reasoning_gym") is not None
-GYM = [pytest.mark.slow, pytest.mark.skipif(not INSTALLED, reason="reasoning-gym is not installed")]
-EACH = [pytest.param(name, marks=GYM if ":" in name else ()) for name in ALL]
+
+
+def needs(package):
+    missing = importlib.util.find_spec(package) is None
+    return pytest.mark.skipif(missing, reason=f"{package} is not installed")
+
+
+MARKS = {"textworld": [needs("textworld")], "reasoning-gym:graph_color": [pytest.mark.slow, needs("reasoning_gym")]}
+EACH = [pytest.param(name, marks=MARKS.get(name, ())) for name in ALL]
+POLICY_OF = {"countdown": "countdown", "maze": "maze", "reasoning-gym:graph_color": "graph-coloring"}
+"""Testbeds with a bundled policy. They are those that grade a text; `test_textworld.py` tests the environment."""
+BUNDLED = [param for param in EACH if param.values[0] in POLICY_OF]
 
 HOSTILE = [
     "",
@@ -43,6 +53,7 @@ def drawn(name, section, count, held_out, seed=0):
 
 def test_every_testbed_is_tested_here():
     assert [name.partition(":")[0] for name in ALL] == [*TESTBEDS]
+    assert [*POLICY_OF.values()] == [*POLICIES]
 
 
 def apart(name, train, held_out):
@@ -76,7 +87,7 @@ def test_the_keys_of_rows_are_not_ignored():
             load(Data(path="countdown", **given), None, 8)
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", BUNDLED)
 def test_hostile_responses_are_never_correct(name):
     (problem,) = drawn(name, ALL[name][0], 1, held_out=True)
     grades = grade([(text, problem) for text in HOSTILE])
@@ -85,10 +96,7 @@ def test_hostile_responses_are_never_correct(name):
     assert all(len(by.reached(text, problem)) < 100_001 for text in HOSTILE)
 
 
-POLICY_OF = dict(zip(ALL, POLICIES, strict=True))
-
-
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", BUNDLED)
 def test_the_starting_policy_knows_every_word_of_its_problems(name):
     tokenizer = AutoTokenizer.from_pretrained(policy_folder(POLICY_OF[name]))
     for section in ALL[name]:

@@ -18,6 +18,7 @@ from diver.recipe.load import load_recipe
 from diver.train.prepare import prepare
 
 TESTS = Path(__file__).parents[1]
+ROOT = TESTS.parent
 RECIPE = """
 [run]
 folder = "{folder}"
@@ -58,11 +59,11 @@ def rows(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def content(run):
+def content(run, steps=3):
     """All that a run computes, without its times."""
     metrics = [{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows(run / "metrics.jsonl")]
     files = {str(p.relative_to(run)): p.read_text() for p in sorted(run.glob("*/step_*.json*"))}
-    weights = load_file(run / "checkpoints" / "step_0003" / "model.safetensors")
+    weights = load_file(run / "checkpoints" / f"step_{steps:04}" / "model.safetensors")
     return metrics, files, {name: value.tobytes() for name, value in weights.items()}
 
 
@@ -87,6 +88,26 @@ def test_a_run_killed_within_a_batch_of_trajectories_resumes_to_the_same_files(t
     assert len(stored) == 5 and all(len(row["turns"]) == 6 for row in stored)
     (graded,) = (tmp_path / "out" / "step_0003" / "grades").iterdir()
     assert [row["grade"] for row in rows(graded)] == [row["grade"] for row in stored]
+
+
+@pytest.mark.slow
+def test_a_run_of_textworld_killed_within_a_batch_resumes_to_the_same_files(tmp_path):
+    pytest.importorskip("textworld")
+    taught = [sys.executable, ROOT / "scripts/starting_policy.py", "textworld", tmp_path / "policy"]
+    subprocess.run([*taught, "--steps", "30", "--batch", "8"], check=True, capture_output=True)
+    words = ["--model", "policy", "--data.verifier", "environments:KilledTextWorld", "--train.batch_size", "2"]
+    words += ["--train.mini_batch_size", "2", "--train.steps", "2", "--train.save_steps", "1"]
+    words += ["--data.textworld.problems", "4", "--evaluate.problems", "1", "--evaluate.num_samples", "2"]
+    train = ["train", str(ROOT / "recipes/testbeds/textworld.toml"), *words, "--run.folder"]
+    full, mark = diver(tmp_path, *train, "full"), str(tmp_path / "run" / "checkpoints" / "step_0001")
+    assert full.returncode == 0, full.stderr
+    killed = diver(tmp_path, *train, "run", KILLED_MARK=mark)
+    assert killed.returncode == -signal.SIGKILL
+    assert [row["step"] for row in rows(tmp_path / "run" / "metrics.jsonl")] == [0, 1]
+    resumed = diver(tmp_path, *train, "run")
+    assert resumed.returncode == 0 and "resuming after step 1" in resumed.stdout + resumed.stderr
+    assert content(tmp_path / "full", steps=2) == content(tmp_path / "run", steps=2)
+    assert all(row["policy/grad_norm"] > 0 for row in rows(tmp_path / "full" / "metrics.jsonl")[1:])
 
 
 def check_rollouts(run):

@@ -17,6 +17,7 @@ EXTRAS = {
     "train": ("torch", "transformers", "safetensors", "datasets", "huggingface_hub"),
     "endpoint": ("openai",),
     "reasoning-gym": ("reasoning_gym",),
+    "textworld": ("textworld",),
     "embedding": ("sentence_transformers",),
     "vllm": ("vllm",),
     "trl": ("trl", "peft", "accelerate"),

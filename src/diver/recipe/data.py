@@ -103,6 +103,29 @@ class Maze(Generated):
         _check_mix(self.mix, MAZES, "maze.mix")
 
 
+class HouseLevel(NamedTuple):
+    """A level of difficulty: how many rooms, boxes and things a house has, and how many of the things are wanted."""
+
+    rooms: int
+    boxes: int
+    things: int
+    wanted: int
+
+
+HOUSES = {"two": HouseLevel(3, 1, 3, 2), "three": HouseLevel(4, 2, 4, 3)}
+
+
+@settings
+class TextWorldHouses(Generated):
+    """Settings of the generated houses of TextWorld."""
+
+    mix: Mapping[str, NonNegativeFloat] | None = None
+    """Relative frequency of each level, such as {two = 0.5, three = 0.5}; the default is these two."""
+
+    def __post_init__(self) -> None:
+        _check_mix(self.mix, HOUSES, "textworld.mix")
+
+
 @settings
 class ReasoningGym(Generated):
     """Settings of problems of reasoning-gym."""
@@ -123,8 +146,8 @@ class Data(Source):
     """Problems to train on."""
 
     path: str = "countdown"
-    """countdown, maze, reasoning-gym:TASK, a file, a folder, a data set on the hub. Files are .jsonl, .json, .csv or
-    .parquet. A data set is named by its id, owner/name. "my_module:my_function" returns the problems."""
+    """countdown, maze, textworld, reasoning-gym:TASK, a file, a folder, a data set on the hub. Files are .jsonl, .json,
+    .csv or .parquet. A data set is named by its id, owner/name. "my_module:my_function" returns the problems."""
     template: str = "auto"
     """The prompt template: plain, chat, boxed, paper, paper-chat, paper-llama, qwen-boxed, qwen-math, ... An unknown
     name lists all. With auto, a chat model has its chat template, and other models have plain. The chat template has
@@ -136,6 +159,8 @@ class Data(Source):
     """Settings of the generated problems, for path = "countdown"."""
     maze: Maze = Maze()
     """Settings of the generated problems, for path = "maze"."""
+    textworld: TextWorldHouses = TextWorldHouses()
+    """Settings of the generated problems, for path = "textworld"."""
     reasoning_gym: ReasoningGym = ReasoningGym()
     """Settings of the generated problems, for path = "reasoning-gym:graph_color" and the other tasks
     of that library."""
@@ -144,19 +169,23 @@ class Data(Source):
 class Entry(NamedTuple):
     """A testbed: a task whose problems are generated, with an exact verifier and a starting policy.
 
-    Its problems are a function in `diver.tasks.testbeds.PROBLEMS`, its grader is one of `diver.tasks.verify.GRADERS`.
+    Its problems are a function in `diver.tasks.testbeds.PROBLEMS`, its grader is one of `diver.tasks.verify.GRADERS` or
+    an environment.
     """
 
     settings: str
     """The section of `data` with the settings of its problems."""
     extra: str = ""
-    """The extra of this package that the testbed needs. A testbed with an extra has tasks, named after a colon."""
+    """The extra of this package that the testbed needs."""
+    tasks: bool = False
+    """Whether it has tasks, named after a colon."""
 
 
 TESTBEDS = {
     "countdown": Entry("countdown"),
     "maze": Entry("maze"),
-    "reasoning-gym": Entry("reasoning_gym", extra="reasoning-gym"),
+    "textworld": Entry("textworld", extra="textworld"),
+    "reasoning-gym": Entry("reasoning_gym", extra="reasoning-gym", tasks=True),
 }
 
 POLICIES = ("countdown", "maze", "graph-coloring")

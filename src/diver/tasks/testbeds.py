@@ -10,11 +10,12 @@ from pathlib import Path
 from diver.core.extras import EXTRAS, install
 from diver.core.types import DiverError, Problem
 from diver.recipe.data import POLICIES, TESTBEDS, Data, Source
-from diver.tasks.verify import countdown, get_grader, maze, reasoning_gym
+from diver.tasks.verify import countdown, get_grader, maze, reasoning_gym, textworld
 
 PROBLEMS: dict[str, Callable[..., list[Problem]]] = {
     "countdown": countdown.problems,
     "maze": maze.problems,
+    "textworld": textworld.problems,
     "reasoning-gym": reasoning_gym.problems,
 }
 """Testbed -> a function (settings, count, held_out=..., and task=... if it has tasks): its first `count` problems.
@@ -26,7 +27,7 @@ All of them are held out or none; no problem is ever both.
 def is_testbed(path: str) -> bool:
     """Whether the path of a source names a testbed, whose problems are generated, and no function "maze:problems"."""
     name, _, task = path.partition(":")
-    return name in TESTBEDS and (not task or bool(TESTBEDS[name].extra))
+    return name in TESTBEDS and (not task or TESTBEDS[name].tasks)
 
 
 def generate(source: Source, data: Data, count: int | None, *, held_out: bool, key: str = "data") -> list[Problem]:
@@ -40,7 +41,7 @@ def generate(source: Source, data: Data, count: int | None, *, held_out: bool, k
     if given := [name for name in of_rows if getattr(source, name) != getattr(Source(), name)]:
         raise DiverError(f"{key}.{given[0]}: is for problems that are read from rows; {source.path} generates its own")
     name, _, task = source.path.partition(":")
-    section, extra = TESTBEDS[name]
+    section, extra, _ = TESTBEDS[name]
     if extra and find_spec(EXTRAS[extra][0]) is None:
         raise DiverError(f"{source.path}: needs an extra: {install(extra)}")
     settings, named = getattr(data, section), {"task": task} if task else {}
