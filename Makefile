@@ -3,7 +3,7 @@
 # make test-slow   those that take longer, and five times the examples of each property, in order and as this machine is
 # make check    ruff, mypy, no test that asserts on a clock, and no sentence of more than 30 words
 # make real     three steps on real weights (SmolLM2-135M-Instruct) and real problems (GSM8K), on a CPU
-# make test-trl   the adapter and diver train --engine trl under stock TRL on one and two processes, LoRA too
+# make test-trl   the adapter and diver train --engine trl under stock TRL on one and two processes, LoRA too; games of TextWorld
 # make test-verl  the plugin and diver train --engine verl under stock verl, Ray and FSDP on a CPU
 # make test-vllm  real vLLM on a CPU: evaluation in this process and by a server, TRL and verl with it, scripts/one_hour.sh
 #                 these three in one environment, .venv-trainers
@@ -43,6 +43,7 @@ test-slow: .venv/ready
 
 test-trl: .venv-trainers/ready
 	.venv-trainers/bin/python -m pytest tests/integrations/trl tests/train/test_loggers.py
+	.venv-trainers/bin/python -m pytest -k textworld tests/tasks/test_textworld.py tests/tasks/test_testbeds.py tests/train/test_trajectory_runs.py
 
 test-trl-old: .venv-trl-old/ready
 	.venv-trl-old/bin/python -m pytest -rs tests/integrations/trl
