@@ -183,7 +183,7 @@ COURSES = {
         MAZE_CELLS_WORDS, MAZE_WORD, partial(cell_by_cell, ["five", "seven"]), 1000, 32, until=200, positions=256
     ),
     "textworld": Course(
-        TEXTWORLD_WORDS, r"[A-Za-z]+|[^\s]", partial(rummage, [*HOUSES]), 1000, 16, until=400, positions=256
+        TEXTWORLD_WORDS, r"[A-Za-z]+|[^\s]", partial(rummage, [*HOUSES]), 1000, 16, until=200, positions=256
     ),
     "graph-coloring": Course(GRAPH_WORDS, GRAPH_WORD, coloring, 1000, 64, 325, 192, GRAPH_PHRASES),
 }
