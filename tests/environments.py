@@ -88,7 +88,7 @@ class Killed(Echo):
 
 
 class KilledTextWorld(TextWorld):
-    """Pays for each action, too. It kills its process in a second turn, once the file exists that a mark names."""
+    """Pays for turns of even length, too. It kills its process in a second turn, once the file of the mark exists."""
 
     def reset(self, problem):
         self.turns = 0
@@ -99,7 +99,7 @@ class KilledTextWorld(TextWorld):
         if self.turns == 2 and Path(os.environ.get("KILLED_MARK", "no file")).exists():
             os.kill(os.getpid(), signal.SIGKILL)
         step = super().step(text)
-        return step._replace(reward=0.1 * len(step.actions) + step.reward)
+        return step._replace(reward=0.1 * (len(text) % 2 == 0) + step.reward)
 
 
 def problems():
