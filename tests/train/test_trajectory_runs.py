@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from diver_command import diver, fails, succeeds
 from safetensors.numpy import load_file
 
 from diver.core.turns import turns_from_rows
@@ -45,7 +46,7 @@ num_samples = 4
 """
 
 
-def diver(folder, *words, **environment):
+def process(folder, *words, **environment):
     env = {**os.environ, "PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1", **environment}
     return subprocess.run([sys.executable, "-m", "diver", *words], cwd=folder, env=env, capture_output=True, text=True)
 
@@ -69,21 +70,20 @@ def content(run, steps=3):
 
 @pytest.mark.slow
 def test_a_run_killed_within_a_batch_of_trajectories_resumes_to_the_same_files(tmp_path):
-    done = diver(tmp_path, "train", recipe(tmp_path, folder="full"))
-    assert done.returncode == 0, done.stderr
-    name, mark = recipe(tmp_path), str(tmp_path / "mark")
-    killed = diver(tmp_path, "train", name, KILLED_MARK=mark)
+    """The killed run is a process of its own."""
+    succeeds("train", recipe(tmp_path, folder="full"), cwd=tmp_path)
+    name = recipe(tmp_path)
+    killed = process(tmp_path, "train", name, KILLED_MARK=str(tmp_path / "mark"))
     assert killed.returncode == -signal.SIGKILL
     assert [row["step"] for row in rows(tmp_path / "run" / "metrics.jsonl")] == [0, 1]
-    resumed = diver(tmp_path, "train", name, KILLED_MARK=mark)
+    resumed = diver("train", name, cwd=tmp_path)
     assert resumed.returncode == 0 and "resuming after step 1" in resumed.stdout + resumed.stderr
     full, again = content(tmp_path / "full"), content(tmp_path / "run")
     assert full == again
     metrics, files, _ = full
     assert any(row["policy/grad_norm"] > 0 for row in metrics[1:]) and "eval/step_0003.json" in files
     check_rollouts(tmp_path / "full")
-    evaluated = diver(tmp_path, "eval", "full", "--samples", "5", "--out", "out")  # more than the run has made
-    assert evaluated.returncode == 0, evaluated.stderr
+    succeeds("eval", "full", "--samples", 5, "--out", "out", cwd=tmp_path)  # more than the run has made
     stored = rows(tmp_path / "out" / "step_0003" / "generations" / "environments:problems.jsonl")
     assert len(stored) == 5 and all(len(row["turns"]) == 6 for row in stored)
     (graded,) = (tmp_path / "out" / "step_0003" / "grades").iterdir()
@@ -99,12 +99,12 @@ def test_a_run_of_textworld_killed_within_a_batch_resumes_to_the_same_files(tmp_
     words += ["--train.mini_batch_size", "2", "--train.steps", "2", "--train.save_steps", "1"]
     words += ["--data.textworld.problems", "4", "--evaluate.problems", "1", "--evaluate.num_samples", "2"]
     train = ["train", str(ROOT / "recipes/testbeds/textworld.toml"), *words, "--run.folder"]
-    full, mark = diver(tmp_path, *train, "full"), str(tmp_path / "run" / "checkpoints" / "step_0001")
+    full, mark = process(tmp_path, *train, "full"), str(tmp_path / "run" / "checkpoints" / "step_0001")
     assert full.returncode == 0, full.stderr
-    killed = diver(tmp_path, *train, "run", KILLED_MARK=mark)
+    killed = process(tmp_path, *train, "run", KILLED_MARK=mark)
     assert killed.returncode == -signal.SIGKILL
     assert [row["step"] for row in rows(tmp_path / "run" / "metrics.jsonl")] == [0, 1]
-    resumed = diver(tmp_path, *train, "run")
+    resumed = process(tmp_path, *train, "run")
     assert resumed.returncode == 0 and "resuming after step 1" in resumed.stdout + resumed.stderr
     assert content(tmp_path / "full", steps=2) == content(tmp_path / "run", steps=2)
     assert all(row["policy/grad_norm"] > 0 for row in rows(tmp_path / "full" / "metrics.jsonl")[1:])
@@ -147,6 +147,5 @@ def test_what_cannot_be_run_is_refused_before_the_first_step(words, message, tmp
 
 
 def test_a_run_whose_environment_always_fails_stops(tmp_path):
-    failed = diver(tmp_path, "train", recipe(tmp_path, "Down"), "--evaluate.problems", "0")
-    assert failed.returncode
-    assert "environments:Down: failed on all 8 responses" in " ".join(failed.stderr.split())
+    line = fails("train", recipe(tmp_path, "Down"), "--evaluate.problems", 0, cwd=tmp_path)
+    assert "environments:Down: failed on all 8 responses" in line
