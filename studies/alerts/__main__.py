@@ -7,13 +7,11 @@ import sys
 from pathlib import Path
 
 from alerts.page import write_page, write_rates
-from alerts.study import Planned, Study
+from alerts.study import Study
 from alerts.worker import run as worker
 from diver.recipe.flags import parse
-from diver.train.parallel import Run, run_all
-from diver_paper.job import study_recipe
+from diver.train.parallel import run_all
 from diver_paper.records import origin
-from diver_paper.sweep import Paths, waiting
 
 
 @dataclasses.dataclass
@@ -44,22 +42,13 @@ class Arguments:
 def main() -> None:
     arguments = parse(Arguments, "python -m alerts", sys.argv[1:])
     study, about = Study(arguments.out, arguments.config), origin()
-
-    def runs_of(planned: Planned) -> list[Run]:
-        """The run, as one to be made; none where it has a record."""
-        regime = study.regime(planned.testbed)
-        study_recipe(planned.job.recipe(regime))  # a wrong recipe fails before the first run
-        paths = Paths(study.records(planned), arguments.work / planned.folder)
-        runs = waiting([planned.job], worker, regime, paths, about, study.made(planned.kind))
-        return [run._replace(name=f"{planned.folder}_{run.name}") for run in runs]
-
     wanted = [
         planned
         for planned in study.planned
         if planned.kind in (arguments.kinds or study.kinds)
         and planned.testbed in (arguments.testbeds or study.config["testbeds"])
     ]
-    runs = [run for planned in wanted for run in runs_of(planned)]
+    runs = [run for planned in wanted for run in study.waiting(planned, worker, arguments.work, about)]
     try:
         run_all(runs[: arguments.limit or None], arguments.work, arguments.jobs)
     finally:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
-from importlib.resources import files
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from diver.core.settings import merge
-from diver_paper.records import Records
+from diver_paper.sweep import PlannedStudy
 from method_comparison.plan import StudyJob, load_plan
 
 RECORDS = "alerts"
@@ -43,13 +40,11 @@ class Planned(NamedTuple):
         return f"{self.kind}-{self.testbed}"
 
 
-class Study:
-    """The study of a `config` like study.toml, with the records in `out`."""
+class Study(PlannedStudy):
+    """study.toml: kinds of runs on testbeds of the comparison of methods."""
 
-    def __init__(self, out: Path, config: Path | None = None) -> None:
-        self.out = out
-        file = config or files("alerts") / "study.toml"
-        self.config = tomllib.loads(file.read_text(encoding="utf-8"))
+    package = "alerts"
+    records_name = RECORDS
 
     @property
     def kinds(self) -> dict[str, dict[str, Any]]:
@@ -78,13 +73,8 @@ class Study:
         about = {"evaluation": self.config["evaluation"], "kind": kind}
         return {**about, "trainer": self.kinds[kind].get("trainer", "")}
 
-    def records(self, planned: Planned) -> Records:
-        """Where the record of a run is, among those of its kind and testbed."""
-        return Records.of(self.out, RECORDS, f"{planned.folder}/")
-
-    def record(self, planned: Planned) -> Mapping[str, Any] | None:
-        """The record of a run; None where it is not finished."""
-        return self.records(planned).find(planned.job, self.regime(planned.testbed), self.made(planned.kind))
+    def about(self, planned: Planned) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self.regime(planned.testbed), self.made(planned.kind)
 
     def _of_kind(self, kind: str) -> Iterator[Planned]:
         """The runs of a kind: a run a testbed, method and learning rate, or each method at one rate in turn.

@@ -22,7 +22,7 @@ from diver.tasks.templates import prompted
 from diver.train.alerts import metrics_read
 from diver.train.trainer import Trainer
 from diver_paper.records import Records
-from diver_paper.worker import make_record
+from diver_paper.worker import diverged_at, make_record
 
 
 def run(
@@ -47,10 +47,7 @@ def run(
 
     def train(recipe: Recipe, run_folder: RunFolder) -> None:
         nonlocal diverged
-        try:
-            trains(recipe, run_folder).run()
-        except Diverged:
-            diverged = 1 + max((row["step"] for row in run_folder.rows("metrics.jsonl")), default=0)
+        diverged = diverged_at(recipe, run_folder, trains)
 
     def evaluations(recipe: Recipe, metrics: Mapping[str, Any]) -> dict[str, Any]:
         nonlocal diverged

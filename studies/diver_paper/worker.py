@@ -14,7 +14,7 @@ import numpy as np
 
 from diver.core.run_folder import RunFolder
 from diver.core.seeds import stream_seed
-from diver.core.types import Group, Problem, Rollout
+from diver.core.types import Diverged, Group, Problem, Rollout
 from diver.diversity import Diversity, measure
 from diver.evaluate.evaluate import Task
 from diver.evaluate.evaluate import evaluate as evaluate_task
@@ -64,6 +64,15 @@ def run(
 def train(recipe: Recipe, folder: RunFolder) -> None:
     """Train to the last step."""
     Trainer(recipe, folder).run()
+
+
+def diverged_at(recipe: Recipe, folder: RunFolder, trainer: type[Trainer] = Trainer) -> int | None:
+    """Train to the last step; the step at which the training diverges, None where it does not."""
+    try:
+        trainer(recipe, folder).run()
+    except Diverged:
+        return 1 + max((row["step"] for row in folder.rows("metrics.jsonl")), default=0)
+    return None
 
 
 def make_record(

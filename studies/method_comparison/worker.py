@@ -16,10 +16,12 @@ from diver.core.types import Problem
 from diver.evaluate.evaluate import Task, evaluate
 from diver.evaluate.results import MemoryLog
 from diver.recipe.recipe import Recipe
+from diver.sample.hf import HFGenerator
 from diver.sample.policy import Policy, load_policy
 from diver.sample.prefix_tree import PrefixTreeGenerator
 from diver.tasks.splits import load
 from diver.tasks.templates import prompted
+from diver.tasks.verify import EnvironmentGrader, get_grader
 from diver_paper.records import Records, rounded
 from diver_paper.worker import make_record
 from method_comparison.plan import Evaluation, StudyJob
@@ -99,14 +101,32 @@ def evaluate_all(
     return found
 
 
+def sample_last(
+    recipe: Recipe, folder: Path, problems: Mapping[str, Sequence[Problem]], samples: int, temperatures: Sequence[float]
+) -> dict[str, dict[str, Any]]:
+    """`NAME T`: what `sample` finds in the last checkpoint of a run at each temperature, on the problems of that name.
+
+    Without a checkpoint it is the policy before training.
+    """
+    policy = load_policy(recipe.model, max(by_step(folder / "checkpoints").items(), default=(0, None))[1])
+    found = {}
+    for name, some in problems.items():
+        kept = prompted(some, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens)
+        for t in temperatures if some else ():
+            found[f"{name} {t:g}"], _ = sample(recipe, policy, kept.problems, kept.template, samples, t)
+    return found
+
+
 def sample(
     recipe: Recipe, policy: Policy, problems: Sequence[Problem], template: str, samples: int, temperature: float
 ) -> tuple[dict[str, Any], list[Counter[str]]]:
     """How many samples of each problem are correct, `c`, and how many distinct solutions they are; and the solutions.
 
     At temperature 0 there is one sample. More than 64 samples: instead of `distinct`, how often each `solutions` came.
+    The prefix tree does not sample trajectories, which the trainer's generator does.
     """
-    n = samples if temperature else 1
+    n, plays = samples if temperature else 1, isinstance(get_grader(problems[0].verifier), EnvironmentGrader)
+    seed = stream_seed(recipe.run.seed, "evaluate", f"{temperature:g} {n}")
     task = Task(
         name="held-out",
         problems=problems,
@@ -115,9 +135,10 @@ def sample(
         max_tokens=recipe.sample.max_tokens,
         samples=n,
         ks=[1],
+        seed=seed,
     )
-    grades, seed = MemoryLog(), stream_seed(recipe.run.seed, "evaluate", f"{temperature:g} {n}")
-    result = evaluate(task, lambda: PrefixTreeGenerator(policy, seed=seed), MemoryLog(), grades, progress=False)
+    grades, generator = MemoryLog(), HFGenerator(policy) if plays else PrefixTreeGenerator(policy, seed=seed)
+    result = evaluate(task, lambda: generator, MemoryLog(), grades, progress=False)
     counts: dict[str, Counter[str]] = {problem.id: Counter() for problem in problems}
     for row in grades.rows():
         if row["solution"] is not None:

@@ -1,4 +1,4 @@
-"""Starting policies of the mazes and of graph colouring, made by `scripts/starting_policy.py`.
+"""Starting policies of the mazes, by cells too, and of graph colouring, made by `scripts/starting_policy.py`.
 
 `diver` finds them by the entry points "diver.policies" of this distribution: name -> folder.
 """
@@ -7,3 +7,4 @@ from pathlib import Path
 
 MAZE = Path(__file__).parent / "maze"
 GRAPH_COLORING = Path(__file__).parent / "graph_coloring"
+MAZE_CELLS = Path(__file__).parent / "maze_cells"

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from diver.recipe.flags import parse
 from diver.train.parallel import Run, run_all
-from diver_paper.job import study_recipe
 from diver_paper.records import origin
-from diver_paper.sweep import Paths, waiting
 from verified_replay.page import write_page
 from verified_replay.study import TESTBEDS, Planned, Study
 from verified_replay.worker import run as worker
@@ -55,16 +53,13 @@ def main() -> None:
         )
         return all(not chosen or value in chosen for chosen, value in given)
 
-    def runs_of(planned: Planned) -> list[Run]:
-        """The run, as one to be made; none where it has a record."""
-        regime = study.regime(planned.testbed, planned.stage)
-        study_recipe(planned.job.recipe(regime))  # a wrong recipe fails before the first run
-        paths = Paths(study.records(planned), arguments.work / planned.folder)
-        runs = waiting([planned.job], worker, regime, paths, about, study.made(planned.stage))
-        return [run._replace(name=f"{planned.folder}_{run.name}") for run in runs]
+    def left() -> list[Run]:
+        """The runs to be made that are known so far."""
+        chosen = filter(wanted, study.planned())
+        return [run for planned in chosen for run in study.waiting(planned, worker, arguments.work, about)]
 
     try:
-        while runs := [run for planned in study.planned() if wanted(planned) for run in runs_of(planned)]:
+        while runs := left():
             run_all(runs, arguments.work, arguments.jobs)
             study = Study(arguments.out, arguments.config)
     finally:

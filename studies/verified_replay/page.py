@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -101,20 +101,21 @@ def _tables(found: Finished, temperatures: Sequence[float]) -> list[str]:
 
 def _cost(planned: Sequence[tuple[Planned, Record | None]], found: Finished) -> list[str]:
     """Core-hours of the finished runs, by stage."""
-    table: dict[str, list[float]] = {}
-    for run, record in planned:
-        if record is not None:
-            seconds = record["cpu_seconds"]
-            table.setdefault(run.folder, []).append(((seconds["train"] or 0.0) + seconds["evaluate"]) / 3600)
-    if not table:
+    finished = [(run.folder, record) for run, record in planned if record is not None]
+    if not finished:
         return []
+    return ["## Cost\n", *(f"{sentence}\n" for sentence in _price(found)), core_hours(finished)]
+
+
+def core_hours(finished: Iterable[tuple[str, Record]]) -> str:
+    """A table of the core-hours of finished runs, by the folder of each."""
+    table: dict[str, list[float]] = {}
+    for folder, record in finished:
+        seconds = record["cpu_seconds"]
+        table.setdefault(folder, []).append(((seconds["train"] or 0.0) + seconds["evaluate"]) / 3600)
     cells = [[folder, str(len(hours)), f"{sum(hours):.1f}"] for folder, hours in table.items()]
-    return [
-        "## Cost\n",
-        *(f"{sentence}\n" for sentence in _price(found)),
-        "A run that was resumed counts with its evaluation alone.\n",
-        markdown(["stage", "runs", "core-hours"], cells),
-    ]
+    note = "A run that was resumed counts with its evaluation alone.\n"
+    return f"{note}\n{markdown(['stage', 'runs', 'core-hours'], cells)}"
 
 
 def _price(found: Finished) -> list[str]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from importlib.resources import files
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from diver.core.settings import merge
-from diver_paper.records import Records
+from diver_paper.sweep import PlannedStudy
 from method_comparison.plan import StudyJob, load_plan
 from method_comparison.results import Record, pass_at
 
@@ -53,18 +50,11 @@ class Choice(NamedTuple):
     alpha: float | None
 
 
-class Study:
-    """The study of a `config` like study.toml, with the records in `out`; a table `recipe` in it changes the
-    regimes."""
+class Study(PlannedStudy):
+    """study.toml, where a table `recipe` changes the regimes."""
 
-    def __init__(self, out: Path, config: Path | None = None) -> None:
-        self.out = out
-        text = (
-            config.read_text(encoding="utf-8")
-            if config
-            else (files("verified_replay") / "study.toml").read_text("utf-8")
-        )
-        self.config = tomllib.loads(text)
+    package = "verified_replay"
+    records_name = RECORDS
 
     def regime(self, testbed: str, stage: str) -> dict[str, Any]:
         """The recipe of a testbed over the problems of a stage; the controls have those of the final runs."""
@@ -87,14 +77,8 @@ class Study:
         }
         return {"evaluation": evaluation}
 
-    def record(self, planned: Planned) -> Record | None:
-        """The record of a run; None where it is not finished."""
-        regime = self.regime(planned.testbed, planned.stage)
-        return self.records(planned).find(planned.job, regime, self.made(planned.stage))
-
-    def records(self, planned: Planned) -> Records:
-        """Where its record is, among those of its testbed and stage."""
-        return Records.of(self.out, RECORDS, f"{planned.folder}/")
+    def about(self, planned: Planned) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self.regime(planned.testbed, planned.stage), self.made(planned.stage)
 
     def planned(self) -> Iterator[Planned]:
         """All runs whose settings are known so far, in the order in which they are made."""
@@ -124,7 +108,7 @@ class Study:
         scores = [(score(record), planned) for record, planned in found if record is not None]
         alpha = None
         if len(scores) == len(found) and {BASELINE, REPLAY} <= rates.keys():
-            rates[BASELINE] = _lowest_of_best(
+            rates[BASELINE] = lowest_of_best(
                 [(s, p.job.changes["train"]["learning_rate"]) for s, p in scores if p.label == BASELINE]
             )
             of_alpha = [
@@ -132,7 +116,7 @@ class Study:
                 for s, p in scores
                 if p.label == REPLAY and p.job.changes["train"]["learning_rate"] == rates[REPLAY]
             ]
-            alpha = _lowest_of_best(of_alpha)
+            alpha = lowest_of_best(of_alpha)
         elif BASELINE in rates:
             del rates[BASELINE]
         return Choice(rates, alpha)
@@ -144,7 +128,7 @@ class Study:
             runs = {rate: self.record(self._tuning(testbed, label, rate)) for rate in self._rates(testbed)}
             scores = [(score(record), rate) for rate, record in runs.items() if record is not None]
             if len(scores) == len(runs):
-                best[label] = _lowest_of_best(scores)
+                best[label] = lowest_of_best(scores)
         return best
 
     def _rates(self, testbed: str) -> list[float]:
@@ -232,6 +216,6 @@ def score(record: Record) -> float:
     return float((pass_at(record, SELECTION, 1).mean() + pass_at(record, SELECTION, 64).mean()) / 2)
 
 
-def _lowest_of_best(scores: list[tuple[float, float]]) -> float:
+def lowest_of_best(scores: list[tuple[float, float]]) -> float:
     """The value of the highest score, of equal scores the lowest value."""
     return max(scores, key=lambda found: (found[0], -found[1]))[1]

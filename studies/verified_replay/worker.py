@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from diver.core.run_folder import by_step
 from diver.recipe.recipe import Recipe
-from diver.sample.policy import load_policy
 from diver.tasks.splits import load
-from diver.tasks.templates import prompted
 from diver_paper.records import Records
 from diver_paper.worker import make_record
-from method_comparison.worker import sample, thinned
+from method_comparison.worker import sample_last, thinned
 from verified_replay.study import ReplayJob
 
 
@@ -29,18 +26,11 @@ def run(
 
     def evaluations(recipe: Recipe, metrics: Mapping[str, Any]) -> dict[str, Any]:
         training, held_out, _ = load(recipe.data, recipe.evaluate.source, evaluation["held_out"])
-        policy = load_policy(recipe.model, max(by_step(folder / "checkpoints").items())[1])
-        found = {}
-        for name, problems in (("held-out", held_out), ("trained", training[: evaluation["trained"]])):
-            kept = prompted(problems, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens)
-            for t in evaluation["temperatures"] if problems else ():
-                found[f"{name} {t:g}"], _ = sample(
-                    recipe, policy, kept.problems, kept.template, evaluation["samples"], t
-                )
+        problems = {"held-out": held_out, "trained": training[: evaluation["trained"]]}
         return {
             "evaluation": evaluation,
             "metrics": {name: thinned(column) for name, column in metrics.items()},
-            "evaluations": found,
+            "evaluations": sample_last(recipe, folder, problems, evaluation["samples"], evaluation["temperatures"]),
         }
 
     make_record(ReplayJob(**job), regime, folder, records, provenance, evaluations)

@@ -6,7 +6,8 @@ from collections import Counter
 import numpy as np
 import pytest
 import tomli_w
-from protocol import ROOT, check_descent, commits_in_history, git
+from killed import check_killed
+from protocol import ROOT, check_descent, check_only_added_to
 
 from alerts.__main__ import main
 from alerts.page import write_page, write_rates
@@ -14,7 +15,6 @@ from alerts.results import Finished, Rate, Results, Watched, watched
 from alerts.study import CHOICE, HEALTHY, RECORDS, REPORT, AlertJob, Planned, Study
 from alerts.worker import run as worker
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
-from diver.sample.hf import sample_groups
 from diver.train.alerts import NOISE, AlertLog, alerts, limit_of, rules
 from diver_paper.job import study_recipe
 from diver_paper.records import Records, read
@@ -42,15 +42,11 @@ def of_kind(kind):
 
 
 def test_every_record_is_of_a_commit_after_the_protocol():
-    records = finished_records()
-    assert not any(commit.endswith("+") for record in records for commit in record["commit"].split(".."))
-    check_descent(PROTOCOL, records)
+    check_descent(PROTOCOL, finished_records())
 
 
 def test_since_the_first_run_the_protocol_is_only_added_to():
-    for commit in commits_in_history(finished_records()):
-        changed = git("diff", "--numstat", commit, "--", PROTOCOL).stdout.split()
-        assert not changed or changed[1] == "0"  # lines removed
+    check_only_added_to(PROTOCOL, finished_records())
 
 
 def test_no_record_is_left_out_of_the_page():
@@ -316,32 +312,13 @@ def test_the_command_makes_the_runs_the_page_and_the_rates(tiny, tmp_path, in_th
 
 @pytest.mark.parametrize("kind", [HEALTHY, "rate"])
 def test_a_run_that_is_killed_goes_on_and_its_record_is_the_same(kind, tiny, tmp_path, monkeypatch):
-    """Killed in its second step, then before the record is added; one that diverges, too."""
-
-    class Killed(BaseException):
-        pass
-
-    def killed(*_, **__):
-        raise Killed
-
-    def until_second(*given, **options):
-        samplings.append(1)
-        return sample_groups(*given, **options) if len(samplings) == 1 else killed()
-
-    study, samplings = Study(tmp_path / "out", tiny), []
+    study = Study(tmp_path / "out", tiny)
     planned = next(planned for planned in study.planned if planned.kind == kind)
 
     def make(name):
         records = Records.of(tmp_path / name, RECORDS)
-        made, regime = study.made(kind), study.regime(planned.testbed)
+        regime, made = study.about(planned)
         worker(planned.job._asdict(), tmp_path / f"work-{name}", regime, records, {"commit": "a"}, **made)
-        record = records.find(planned.job, regime, made)
-        return {key: value for key, value in record.items() if key not in ("finished", "cpu_seconds", "command")}
+        return records.find(planned.job, regime, made)
 
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr("diver.train.trainer.sample_groups", until_second)
-        make("killed")
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Records, "add", killed)
-        make("killed")
-    assert make("killed") == make("at once")
+    check_killed(make, monkeypatch)

@@ -188,5 +188,5 @@ TESTBEDS = {
     "reasoning-gym": Entry("reasoning_gym", extra="reasoning-gym", tasks=True),
 }
 
-POLICIES = ("countdown", "maze", "graph-coloring")
+POLICIES = ("countdown", "maze", "graph-coloring", "maze-cells")
 """Starting policies, made by `scripts/starting_policy.py`: the first is in this package, the others in `studies/`."""

@@ -1,0 +1,295 @@
+"""The study of trajectories: its protocol, its mazes, its choices and its page by hand, its command, a killed run."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import tomli_w
+from killed import check_killed
+from protocol import ROOT, check_descent, check_only_added_to
+
+from agents import maze
+from agents.__main__ import main
+from agents.page import write_page
+from agents.study import BASELINE, FINAL, RECORDS, START, TUNING, Study
+from agents.worker import run as worker
+from diver.core.settings import merge
+from diver.core.turns import POLICY, Action, Turn
+from diver.core.types import DiverError, Group, Rollout
+from diver.diversity import measure
+from diver.tasks.verify import get_grader
+from diver_paper.job import study_recipe
+from diver_paper.records import Records, read
+
+RESULTS = ROOT / "docs" / "results"
+FILE = Records.of(RESULTS, RECORDS).file
+PROTOCOL = "studies/agents/study.toml"
+
+
+def finished(study):
+    return [(run, record) for run in study.planned() if (record := study.record(run)) is not None]
+
+
+def finished_records():
+    return [record for _, record in finished(Study(RESULTS))]
+
+
+# ---- the protocol
+
+
+def test_every_record_is_of_a_commit_after_the_protocol():
+    check_descent(PROTOCOL, finished_records())
+
+
+def test_since_the_first_run_the_protocol_is_only_added_to():
+    check_only_added_to(PROTOCOL, finished_records())
+
+
+def test_no_record_is_left_out_of_the_page():
+    assert {*read(FILE)} == {f"{run.folder}/{run.job.name}" for run, _ in finished(Study(RESULTS))}
+
+
+def test_the_page_is_what_the_records_give(tmp_path):
+    (tmp_path / "records").mkdir()
+    if FILE.exists():
+        (tmp_path / "records" / FILE.name).symlink_to(FILE)
+    assert write_page(Study(tmp_path)).read_text() == (RESULTS / f"{RECORDS}.md").read_text()
+
+
+def test_the_starting_policy_is_that_of_the_protocol(tmp_path):
+    study = Study(tmp_path)
+    study.check_policy()
+    study.config["policy"] = "00000000"
+    with pytest.raises(DiverError, match=r"starting policy 'maze-cells' has the fingerprint \w{8}, not 00000000"):
+        study.check_policy()
+
+
+def test_methods_differ_in_their_method_alone(tmp_path):
+    study = Study(tmp_path)
+    recipes = {run.label: study_recipe(run.job.recipe(study.about(run)[0])) for run in study.examples()}
+    assert [*recipes] == study.labels and {*study.config["tuned"]} <= {*study.labels}
+    (others,) = {repr((r.model, r.data, r.sample, r.train, r.evaluate)) for r in recipes.values()}
+    assert "agents.maze:final_held_out" in others
+    for label, recipe in recipes.items():
+        assert recipe.method.frame == "common" and recipe.method.loss == recipes[BASELINE].method.loss
+        assert recipe.method.replay.alpha == (0.1 if label == "verified-replay" else 0)
+        if label.startswith("diver"):
+            assert (recipe.method.diversity.until, recipe.method.shaping.condition) == ("answer", "correct-finished")
+
+
+@pytest.mark.slow
+def test_stages_share_no_maze():
+    """A maze is its walls and its two ends, whichever is the start."""
+    parts = [problems() for problems in (maze.tuning, maze.final, maze.tuning_held_out, maze.final_held_out)]
+    assert [*map(len, parts)] == [maze.TRAINED, maze.TRAINED, maze.HELD_OUT, maze.HELD_OUT]
+    mazes = [(*p.meta["walls"], *sorted([p.meta["start"], p.meta["goal"]])) for part in parts for p in part]
+    assert len({*mazes}) == len(mazes)
+    assert {p.meta["size"] for part in parts for p in part} == {7}
+
+
+def test_a_walk_has_at_most_twelve_turns(tmp_path):
+    (example, *_) = Study(tmp_path).examples()
+    recipe = study_recipe(example.job.recipe(Study(tmp_path).about(example)[0]))
+    assert recipe.data.verifier == recipe.evaluate.source.verifier
+    environment, _ = get_grader(recipe.data.verifier).start(maze.final()[0])
+    assert environment.max_turns == 12
+    assert recipe.sample.max_tokens > 2 * 12  # a turn is a direction and its end
+
+
+def test_text_says_no_more_than_actions():
+    """So diver-mix, the mean of TD and ED, has half of the reward of diver-actions."""
+    moves = (["right", "down", "down"], ["right", "right", "down", "down"], ["down", "left"], ["down", "left"])
+    turns = [
+        [turn for move in way for turn in (Turn(POLICY, move, (Action(move),)), Turn("environment", "At b3: up."))]
+        for way in moves
+    ]
+    group = Group(maze.final()[0], tuple(map(Rollout.of_turns, turns)))
+    found = measure(group, ["actions", "textual", "equational"])
+    assert found["actions"].tolist() == found["textual"].tolist()
+    assert found["actions"][0] > found["actions"][2] > 0  # the last two are equal to each other
+    assert not found["equational"].any()
+
+
+# ---- by hand
+
+
+def record(c, paths=1, outcome=(), diverged=None):
+    """A record with so many correct samples of 64 for each problem, and so many different paths among them."""
+    evaluation = {"samples": 64, "c": list(c), "distinct": [paths] * len(c)}
+    return {
+        "evaluations": {} if diverged else {"held-out 0.6": evaluation, "held-out 1": evaluation},
+        "metrics": {"reward/outcome": list(outcome)},
+        "diverged": diverged,
+        "commit": "0123456789..9876543210",
+        "cpu_seconds": {"train": 1800.0, "evaluate": 1800.0},
+    }
+
+
+def save(study, planned, values):
+    regime, made = study.about(planned)
+    study.records(planned).add(planned.job, {**values, "recipe": planned.job.recipe(regime), **made})
+
+
+def rate_of(planned):
+    return planned.job.changes["train"]["learning_rate"]
+
+
+def tuned(study):
+    """Save a tuning: clip-higher is best at 1e-4, and diver-actions is equal at 5e-5 and 1e-4 and diverges at 2e-4."""
+    for planned in [*study.tuning()]:
+        if planned.label == BASELINE:  # the criterion is (c / 64 + 1) / 2
+            save(study, planned, record([40, 40] if rate_of(planned) == 1e-4 else [32, 30]))
+        else:
+            save(study, planned, record([16, 16], diverged=12 if rate_of(planned) == 2e-4 else None))
+
+
+def page_of(study):
+    return write_page(study).read_text()
+
+
+def row(page, *cells):
+    """The rest of the first row of a table that begins with these cells."""
+    line = next(
+        line for line in page.splitlines() if [c.strip() for c in line.split("|")[1:]][: len(cells)] == [*cells]
+    )
+    return [cell.strip() for cell in line.split("|")[1 + len(cells) : -1]]
+
+
+def test_what_is_chosen_and_what_follows_by_hand(tmp_path):
+    study = Study(tmp_path)
+    assert [(p.label, rate_of(p)) for p in study.planned()] == [
+        (label, rate) for label in (BASELINE, "diver-actions") for rate in (5e-5, 1e-4, 2e-4)
+    ]
+    assert "besides the final runs" in page_of(study)
+    tuned(study)
+    assert study.rates() == {BASELINE: 1e-4, "diver-actions": 5e-5}
+    final = [p for p in study.planned() if p.stage == FINAL]
+    assert [(p.label, p.job.seed) for p in final] == [
+        (START, 510),
+        *((label, seed) for seed in (510, 511, 512) for label in study.labels),
+    ]
+    assert {p.label: rate_of(p) for p in final[1:]} == {
+        label: 5e-5 if label == "diver-actions" else 1e-4 for label in study.labels
+    }
+    page = page_of(study)
+    assert "besides the final runs" not in page and f"{len(final)} of {6 + len(final)} runs have no record" in page
+    assert "Chosen: clip-higher 0.0001; diver-actions 5e-05." in page
+    assert "Chosen at an end of the rates that were run: diver-actions." in page
+    assert "- diver-actions (tuning, rate 0.0002, seed 500) diverged at step 12." in page
+    assert row(page, BASELINE, "0.0001") == ["62.5", "100.0", "81.2"]  # 40 / 64, 1 and their mean
+    assert row(page, "diver-actions", "0.0002") == ["–", "–", "–"]
+    assert row(page, TUNING) == ["6", "6.0"]  # core-hours
+
+
+def test_what_the_page_decides(tmp_path):
+    """Pass@1 is c / 64, and Pass@64 is 1 where c is above 0. Seeds and problems within a half are equal.
+
+    diver-actions has 1/2 and 1, the others 1/4 and 1 in one half of the problems, 0 in the other. The starting policy
+    solves everything.
+    """
+    study = Study(tmp_path)
+    tuned(study)
+
+    def make(seeds):
+        for planned in [*study.planned()]:
+            if planned.label == START:
+                save(study, planned, record([64] * 40, paths=7))
+            elif planned.stage == FINAL and planned.job.seed in seeds:
+                good = planned.label == "diver-actions"
+                outcome = [0.1] * 5 + [0.2] * 50 + [0.4] * 5
+                save(study, planned, record([32] * 40 if good else [16] * 20 + [0] * 20, 3 if good else 1, outcome))
+        return page_of(study)
+
+    page = make([510, 511])
+    assert "at Pass@64: no setting." in page and f"no evaluation: {', '.join(study.labels[1:])}." in page
+    page = make([510, 511, 512])
+    assert "- Above tuned clip-higher at Pass@1 and at Pass@64: diver-actions." in page and "Not decided" not in page
+    assert "Not finished" not in page
+    assert [cell.partition(" [")[0] for cell in row(page, "diver-actions")[:2]] == ["+37.5", "+50.0"]
+        assert [cell.partition(" [")[0] for cell in row(page, "max-rl")[:2]] == ["+0.0", "+0.0"]
+    levels = row(page, "diver-actions", "3")
+    assert [levels[i].partition(" [")[0] for i in (0, 3, 4)] == ["50.0", "100.0", "3.00"]
+    assert row(page, START, "–")[-1].startswith("7.00")
+    lines = [line for line in page.splitlines() if line.startswith("- Below the starting policy at Pass@1,")]
+    assert len(lines) == 1 and "diver-actions (-50.0 [" in lines[0] and "clip-higher (-87.5 [" in lines[0]
+    # 6 of 60 points of the curve are a tenth: 5 x 0.1 + 0.2, and 0.2 + 5 x 0.4, over 6
+    assert row(page, FINAL, "diver-actions", "5e-05", "511") == [
+        "11.7 to 36.7", "50.0", "93.8", "100.0", "100.0", "3.00", "01234567..98765432",
+    ]  # fmt: skip
+
+
+# ---- the command
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """The study with two methods, two rates, one seed, two steps."""
+    config = Study(tmp_path).config
+    config |= {"learning_rates": [1e-4, 2e-4], "final_seeds": [2], "samples": 4, "held_out": 4}
+    config["methods"] = {label: config["methods"][label] for label in config["tuned"]}
+    config["recipe"]["train"] |= {"steps": 2, "save_steps": 1, "batch_size": 4, "mini_batch_size": 2}
+    file = tmp_path / "tiny.toml"
+    file.write_bytes(tomli_w.dumps(config).encode())
+    return file
+
+
+@pytest.fixture
+def command(tiny, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["agents", *f"--config {tiny} --out out --work work".split()])
+
+
+@pytest.mark.parametrize(
+    ("where", "change", "told"),
+    [
+        ("methods", {"bad": {"name": "grpo", "loss": {"name": "none"}}}, r"^bad: method.loss.name: "),
+        ("recipe", {"train": {"batch_size": 1000, "mini_batch_size": 1000}}, r"^clip-higher: train.batch_size: 1000 "),
+    ],
+)
+def test_what_is_refused_is_refused_before_the_first_run(where, change, told, tiny, command):
+    """A method that is not tuned, too, and what the trainer refuses when it begins."""
+    config = Study(Path("out"), tiny).config
+    config[where] = merge(config[where], change)
+    tiny.write_bytes(tomli_w.dumps(config).encode())
+    with pytest.raises(DiverError, match=told):
+        main()
+    assert not Path("out").exists() and not Path("work").exists()
+
+
+@pytest.mark.slow
+def test_the_command_tunes_and_then_makes_the_final_runs(tiny, command, in_this_process):
+    main()
+    study = Study(Path("out"), tiny)
+    made = finished(study)
+    assert Counter((run.stage, run.label) for run, _ in made) == {
+        (TUNING, BASELINE): 2, (TUNING, "diver-actions"): 2, (FINAL, START): 1, (FINAL, BASELINE): 1,
+        (FINAL, "diver-actions"): 1,
+    }  # fmt: skip
+    for run, found in made:
+        temperatures = ["0.6"] if run.stage == TUNING else ["0.6", "1"]
+        assert [*found["evaluations"]] == [f"held-out {t}" for t in temperatures]
+        for evaluation in found["evaluations"].values():
+            assert len(evaluation["c"]) == 4 and all(0 <= c <= 4 for c in evaluation["c"])
+            assert all(d <= c for d, c in zip(evaluation["distinct"], evaluation["c"], strict=True))
+        assert found["diverged"] is None and ("diversity/actions" in found["metrics"]) == (run.label != START)
+    page = Path("out/agents.md").read_text()
+    assert "Not finished" not in page and "No run diverged." in page
+    file = Records.of(study.out, RECORDS).file
+    before = file.read_bytes()
+    main()  # nothing is left to be made
+    assert file.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_goes_on_and_its_record_is_the_same(tiny, tmp_path, monkeypatch):
+    study = Study(tmp_path / "out", tiny)
+    planned = list(study.examples())[-1]
+    assert planned.label == "diver-actions"
+
+    def make(name):
+        records = Records.of(tmp_path / name, RECORDS)
+        regime, made = study.about(planned)
+        worker(planned.job._asdict(), tmp_path / f"work-{name}", regime, records, {"commit": "a"}, **made)
+        return records.find(planned.job, regime, made)
+
+    check_killed(make, monkeypatch)
