@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo.core_algos import get_policy_loss_fn
 from verl.workers.config import ActorConfig, PolicyLossConfig
 
+from diver.core.turns import turns_of_tokens
 from diver.core.types import DiverError, Group, Problem, Rollout
 from diver.integrations.verl import replay, trainer
 from diver.integrations.verl.config import AGGREGATIONS, POLICY_LOSSES
@@ -198,6 +199,15 @@ def test_rows_have_the_columns_of_sampled_ones(monkeypatch):
     assert not any(row.any() for row in fields["rm_scores"].unbind())
     uids = list(fields["uid"])
     assert uids[0] == uids[1] != uids[2] and longer.keys[1] == f"{uids[0]}_0_0" and longer.keys[2] == f"{uids[0]}_1_0"
+
+
+def test_trajectories_are_refused(monkeypatch):
+    monkeypatch.setattr(replay, "transfer_queue", SimpleNamespace(kv_batch_get=lambda **_: [{}]))
+    batch = replay.KVBatchMeta(["a_0_0"], [{}], "train")
+    trajectory = Rollout.of_turns(turns_of_tokens([4, 9, 5], [True, False, True]))
+    group = Group(Problem("p", "", ""), (trajectory,), prompt_tokens=(1,))
+    with pytest.raises(DiverError, match="problem 'p': verl replays responses of one turn; use --engine builtin"):
+        add_rows(batch, [group])
 
 
 @pytest.mark.parametrize(
