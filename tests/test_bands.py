@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from passk_inference.core import compare
+from scipy import stats
 
 from diver.core.bands import Band, Range, simultaneous
 from diver.core.statistics import ends, pass_at_k, pass_curve
@@ -43,6 +44,16 @@ def test_seeds_vary_the_mean_too():
     """Without a difference between problems only the seeds vary, k by k independently: Sidak's level again."""
     values = np.repeat(HADAMARD[1:5][:, :, None], 3, axis=2)  # [4 k, 16 seeds, 3 problems]
     assert simultaneous(values, range(1, 5)).pointwise == pytest.approx(0.95**0.25, abs=0.004)
+
+
+def test_the_band_is_at_least_students_over_the_seeds():
+    """Five seeds with means -.1, -.05, 0, .05 and .1, which vary less than the residual and sum to 0 on each problem."""
+    residuals = np.stack([HADAMARD[1], -HADAMARD[1], HADAMARD[2], -HADAMARD[2], 0 * HADAMARD[3]])
+    values = residuals + 0.05 * np.arange(-2, 3)[:, None]
+    band = simultaneous(values[None], [1])
+    half = stats.t.ppf(0.5 + band.pointwise / 2, df=4) * np.sqrt(0.05**2 * 2.5 / 5)
+    assert band.high.item() == pytest.approx(half) and band.low.item() == pytest.approx(-half)
+    assert simultaneous(values[None], [1], (-0.1, 0.1)).high.item() == 0.1
 
 
 def test_a_column_that_does_not_vary_needs_no_correction():

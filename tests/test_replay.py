@@ -10,6 +10,7 @@ from report_page import curve
 
 import diver
 from diver.core.settings import settings
+from diver.core.turns import POLICY, Action, Turn
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout
 from diver.diversity.equational import formulas
 from diver.methods import check_needs, method_named
@@ -117,6 +118,60 @@ def test_beyond_its_bound_the_bank_loses_the_responses_that_were_found_first():
     assert solutions(state) == {"p": ["b"], "q": ["a"]}  # 96 bytes
     Replay(alpha=0.1, bank_gb=50e-9).replayed(state, 0, 2)
     assert solutions(state) == {"q": ["a"]}
+
+
+def trajectory(said, *actions, tokens=([1, 0], [0, 9], [4])):
+    """Two turns of the policy with these actions, and what the environment says between them."""
+    first, observation, last = tokens
+    turns = (
+        Turn(POLICY, said, tuple(map(Action, actions)), tokens=first),
+        Turn("tool", "3 * 4 = 12", tokens=observation),
+        Turn(POLICY, "done", tokens=last),
+    )
+    return Rollout.of_turns(turns, grade=Grade.CORRECT, reward=Reward(1.0))
+
+
+def test_a_trajectory_comes_back_with_its_mask(tmp_path):
+    """Id 0 on both sides, so that a sign would not tell them apart. The bank has 2 tokens of the prompt, and 5 and 2 of
+    two responses, 4 bytes each."""
+    state = bank_of([group("p", trajectory("a", "go").replace(solution="go"))], [group("p", rollout([5, 0], "b"))])
+    assert ON.metrics(state)["replay/bank_mb"] == 36e-6
+    write_state(tmp_path, state)
+    for kept in (state, read_state(tmp_path)):
+        (replayed,) = ON.replayed(kept, 1, 2)
+        played, plain = replayed.rollouts
+        assert [part.tolist() for part in played.sequence] == [[1, 0, 0, 9, 4], [True, True, False, False, True]]
+        assert [part.tolist() for part in plain.sequence] == [[5, 0], [True, True]]
+        assert [(r.length, len(r.logprobs), [*r.tokens]) for r in replayed.rollouts] == [
+            (3, 3, [1, 0, 4]),
+            (2, 2, [5, 0]),
+        ]
+        assert replayed.advantages.tolist() == pytest.approx([0.1, 0.1]) and played.age == 2
+    Replay(alpha=0.1, bank_gb=30e-9).replayed(state, 0, 2)  # the trajectory was found first
+    assert ON.metrics(state)["replay/bank_mb"] == 16e-6 and solutions(state) == {"p": ["b"]}
+
+
+def test_the_solution_of_a_trajectory_is_its_sequence_of_actions():
+    """Two of five do the same in other words. Without actions, what the policy writes decides, and not the
+    environment's formula."""
+    problem = Problem("p", "Use 1 and 4 to make 7.", "", verifier="environments:Echo")
+    rollouts = (
+        trajectory("first", "left", "right", tokens=([1], [2], [3])),
+        trajectory("second", "left", "right", tokens=([4], [5], [6])),
+        trajectory("first", "right", "left", tokens=([7], [8], [9])),
+        trajectory("1 + 6 = 7", tokens=([10], [11], [12])),
+        trajectory("4 + 3 = 7", tokens=([13], [14], [15])),
+    )
+    (keyed,) = with_keys([Group(problem, rollouts, prompt_tokens=(7, 8))])
+    assert [rollout.solution is None for rollout in keyed.rollouts] == [False, False, False, True, True]
+    state = bank_of([keyed])
+    kept = state[KEY]["p"]["responses"].values()
+    assert [(r["tokens"].tolist(), r["seen"]) for r in kept] == [
+        ([1, -3, 3], 2),
+        ([7, -9, 9], 1),
+        ([10, -12, 12], 1),
+        ([13, -15, 15], 1),
+    ]
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from diver_command import diver
+from in_this_process import runs_in_this_process
 from rows import write_rows
 
 from diver.cli.compare import command
@@ -400,7 +401,10 @@ def test_runs_without_an_evaluation_are_not_to_be_compared(tmp_path, monkeypatch
 @pytest.mark.first
 @pytest.mark.slow
 def test_runs_of_several_seeds(tmp_path, monkeypatch, capsys):
-    """Each in a folder of its own, as `diver train --run.seed` makes it; the same command again trains nothing."""
+    """Each in a folder of its own, as `diver train --run.seed` makes it; the same command again trains nothing.
+
+    The first runs are processes, two at once; those after them are made in this one.
+    """
     (tmp_path / "own.toml").write_text(
         "[data.countdown]\nproblems = 32\n[sample]\nmax_tokens = 40\nmax_prompt_tokens = 24\n[method]\n"
         'name = "max-rl"\n'
@@ -418,7 +422,8 @@ def test_runs_of_several_seeds(tmp_path, monkeypatch, capsys):
     ]
     assert rows[0] == rows[1]
     written = {p: p.stat().st_mtime_ns for p in (tmp_path / "runs" / "own").glob("seed_*/metrics.jsonl")}
-    train(["own.toml", "--seeds", "0,2", "--run.folder", "runs/own"])
+    with runs_in_this_process():
+        train(["own.toml", "--seeds", "0,2", "--run.folder", "runs/own"])
     assert {p: p.stat().st_mtime_ns for p in written} == written and len(written) == 2
     for seed in (0, 2):
         evaluate([f"runs/own/seed_{seed}", "--temperature", "0.6", "--samples", "8"])
@@ -427,5 +432,6 @@ def test_runs_of_several_seeds(tmp_path, monkeypatch, capsys):
     assert "| max-rl (2 seeds)" in out and "Distinct@8" in out and f"minus {BEFORE}" in out
     with pytest.raises(DiverError, match="another"):
         train(["own.toml", "--seeds", "0,2", "--run.folder", "runs/own", "--method", "dr-grpo"])
-    train(["own.toml", "--seeds", "2", "--run.folder", "runs/own", "--restart"])
+    with runs_in_this_process():
+        train(["own.toml", "--seeds", "2", "--run.folder", "runs/own", "--restart"])
     assert "max-rl (1 seed)" in capsys.readouterr().out and (tmp_path / "runs" / "own" / "seed_2.1").is_dir()

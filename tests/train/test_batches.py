@@ -9,7 +9,8 @@ from diver.train.batches import Row, collate, micro_batches, rows_of
 
 def row(prompt, response, start=1):
     ids = list(range(start, start + prompt + response))
-    return Row(ids[:prompt], ids[prompt:], np.arange(response, dtype=np.float32), 0.5, 0.25, start)
+    own = np.ones(response, bool)
+    return Row(ids[:prompt], np.array(ids[prompt:]), own, np.arange(response, dtype=np.float32), 0.5, 0.25, start)
 
 
 def test_collate_by_hand():
@@ -40,7 +41,8 @@ def test_rows_know_their_place_among_the_tokens_of_the_mini_batch():
 
 def test_padding_is_by_position_not_by_id():
     """A token of the pad's id inside a response is a token (in many models PAD equals EOS)."""
-    batch = collate([Row([5], [7, 0], np.zeros(2, np.float32), 1.0, 1.0)], pad=0, device=torch.device("cpu"))
+    response = Row([5], np.array([7, 0]), np.ones(2, bool), np.zeros(2, np.float32), 1.0, 1.0)
+    batch = collate([response], pad=0, device=torch.device("cpu"))
     assert batch.mask.tolist() == [[True, True]] and batch.attention.tolist() == [[1, 1, 1]]
 
 

@@ -31,7 +31,7 @@ def rows():
     rng, start, rows = np.random.default_rng(0), 0, []
     for n in LENGTHS:
         tokens, old = rng.integers(0, VOCABULARY, n), rng.uniform(-11.0, -10.6, n).astype(np.float32)
-        rows.append(Row([1, 2, 3], tokens.tolist(), old, float(rng.normal()), 1 / sum(LENGTHS), start))
+        rows.append(Row([1, 2, 3], tokens, np.ones(n, bool), old, float(rng.normal()), 1 / sum(LENGTHS), start))
         start += n
     return rows
 

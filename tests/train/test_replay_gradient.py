@@ -2,14 +2,17 @@
 the published loss is that of remax-rl 0.1.1."""
 
 import copy
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 from test_gradient import HIGH, LOW, MINI, Recorder, Tokenizer, rollout_batch, tiny_model, token_logprobs
 
+from diver.core.turns import POLICY, Turn
 from diver.core.types import Grade, Group, Problem, Rollout
 from diver.losses import ClipLoss
+from diver.methods.replay import Replay
 from diver.recipe.sections import Update
 from diver.sample.policy import Policy
 from diver.train.update import update
@@ -37,6 +40,27 @@ def replayed_groups():
         prompt = tuple(rng.integers(1, 23, rng.integers(2, 6)).tolist())
         groups.append(Group(Problem(name, "", ""), tuple(rollouts), prompt_tokens=prompt))
     return groups
+
+
+def replayed_trajectories():
+    """Three problems with one to three trajectories of up to five turns, from the bank, each of whose advantages is
+    alpha; and for every rollout in order its prompt, its tokens and the numbers of those that the policy wrote."""
+    rng, sampled, written = np.random.default_rng(12), [], []
+    for i in range(3):
+        prompt = rng.integers(1, 23, rng.integers(2, 6)).tolist()
+        rollouts = []
+        for j in range(i + 1):
+            lengths = rng.integers(1, 5, 2 * j + 1)  # the policy has every second turn, the first and the last
+            tokens = rng.integers(0, 23, lengths.sum()).tolist()
+            parts = [*pairwise([0, *np.cumsum(lengths).tolist()])]
+            turns = [Turn("tool" if k % 2 else POLICY, tokens=tokens[a:b]) for k, (a, b) in enumerate(parts)]
+            rollouts.append(Rollout.of_turns(turns, grade=Grade.CORRECT, solution=str(j)))
+            written.append((prompt, tokens, [t for a, b in parts[::2] for t in range(a, b)]))
+        sampled.append(Group(Problem(str(i), "", ""), tuple(rollouts), prompt_tokens=tuple(prompt)))
+    replay, state = Replay(alpha=ALPHA), {}
+    for group in sampled:
+        replay.remember(group, state, 0)
+    return replay.replayed(state, 3, 0), written
 
 
 def flat_gradient(model):
@@ -95,6 +119,26 @@ def test_at_the_first_mini_batch_it_is_alpha_times_the_published_one(aggregation
     assert metrics["replay/gradient_share"] == 1.0
     assert metrics["replay/grad_norm"] == pytest.approx(float(expected.norm()), rel=1e-5)
     assert metrics["policy/grad_norm"] == pytest.approx(metrics["replay/grad_norm"], rel=1e-6)
+
+
+@pytest.mark.parametrize("budget", [1, 40, 10_000])
+def test_of_a_trajectory_it_is_that_of_the_tokens_of_the_policy(budget):
+    """With the environment's tokens as context. Means are over the policy's tokens, as are all metrics."""
+    sampled = [group.with_each(advantage=[0.0] * len(group)) for group in rollout_batch(TEMPERATURE)]
+    model, (replayed, written) = tiny_model(), replayed_trajectories()
+    recorder = Recorder(model)
+    metrics = run(model, recorder, sampled, replayed, len(sampled), budget)
+    (ours,) = recorder.gradients
+    plain = tiny_model()
+    scores = [token_logprobs(plain, p, tokens, TEMPERATURE)[own].mean() for p, tokens, own in written]
+    means = [scores[0], (scores[1] + scores[2]) / 2, (scores[3] + scores[4] + scores[5]) / 3]
+    (-ALPHA * sum(means) / 3).backward()
+    logprob = float(sum(scores).detach()) / 6
+    assert relative(ours, flat_gradient(plain)) < 1e-5
+    own = [len(places) for _, _, places in written]
+    assert 0 < sum(own) < sum(len(tokens) for _, tokens, _ in written)
+    assert (metrics["replay/problems"], metrics["replay/rollouts"], metrics["replay/tokens"]) == (3, 6, sum(own))
+    assert metrics["replay/logprob"] == pytest.approx(logprob, rel=1e-5)
 
 
 def test_it_is_added_to_the_gradient_of_the_sampled_groups_mini_batch_by_mini_batch():

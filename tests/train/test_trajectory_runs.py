@@ -60,18 +60,20 @@ def rows(path):
 
 
 def content(run, steps=3):
-    """All that a run computes, without its times."""
+    """All that a run computes, without its times, and its last checkpoint."""
     metrics = [{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows(run / "metrics.jsonl")]
     files = {str(p.relative_to(run)): p.read_text() for p in sorted(run.glob("*/step_*.json*"))}
-    weights = load_file(run / "checkpoints" / f"step_{steps:04}" / "model.safetensors")
-    return metrics, files, {name: value.tobytes() for name, value in weights.items()}
+    last = run / "checkpoints" / f"step_{steps:04}"
+    weights = load_file(last / "model.safetensors")
+    state = {path.name: path.read_bytes() for path in last.glob("method.*")}
+    return metrics, files, {name: value.tobytes() for name, value in weights.items()}, state
 
 
-@pytest.mark.slow
-def test_a_run_killed_within_a_batch_of_trajectories_resumes_to_the_same_files(tmp_path):
-    done = diver(tmp_path, "train", recipe(tmp_path, folder="full"))
+def killed_and_resumed(tmp_path, method):
+    """What a run of three steps computes, in one go and killed within the second batch: the same."""
+    done = diver(tmp_path, "train", recipe(tmp_path, folder="full", method=method))
     assert done.returncode == 0, done.stderr
-    name, mark = recipe(tmp_path), str(tmp_path / "mark")
+    name, mark = recipe(tmp_path, method=method), str(tmp_path / "mark")
     killed = diver(tmp_path, "train", name, KILLED_MARK=mark)
     assert killed.returncode == -signal.SIGKILL
     assert [row["step"] for row in rows(tmp_path / "run" / "metrics.jsonl")] == [0, 1]
@@ -79,7 +81,13 @@ def test_a_run_killed_within_a_batch_of_trajectories_resumes_to_the_same_files(t
     assert resumed.returncode == 0 and "resuming after step 1" in resumed.stdout + resumed.stderr
     full, again = content(tmp_path / "full"), content(tmp_path / "run")
     assert full == again
-    metrics, files, _ = full
+    return full
+
+
+@pytest.mark.slow
+def test_a_run_killed_within_a_batch_of_trajectories_resumes_to_the_same_files(tmp_path):
+    metrics, files, _, state = killed_and_resumed(tmp_path, "gigpo")
+    assert not state
     assert any(row["policy/grad_norm"] > 0 for row in metrics[1:]) and "eval/step_0003.json" in files
     check_rollouts(tmp_path / "full")
     evaluated = diver(tmp_path, "eval", "full", "--samples", "5", "--out", "out")  # more than the run has made
@@ -88,6 +96,20 @@ def test_a_run_killed_within_a_batch_of_trajectories_resumes_to_the_same_files(t
     assert len(stored) == 5 and all(len(row["turns"]) == 6 for row in stored)
     (graded,) = (tmp_path / "out" / "step_0003" / "grades").iterdir()
     assert [row["grade"] for row in rows(graded)] == [row["grade"] for row in stored]
+
+
+@pytest.mark.slow
+def test_a_killed_run_that_replays_trajectories_resumes_with_its_bank(tmp_path):
+    metrics, _, _, state = killed_and_resumed(tmp_path, "verified-replay")
+    assert {*state} == {"method.json", "method.bin"}
+    first, *_, last = metrics[1:]
+    assert first["replay/rollouts"] > 0 and last["replay/age"] > 0  # of solutions found before the kill
+    stored = np.frombuffer(state["method.bin"], "<i4")
+    assert (stored < 0).any() and (stored >= 0).any()  # the environment's tokens and the policy's
+    sampled = rows(tmp_path / "full" / "rollouts" / "step_0001.jsonl")
+    found = [row for row in sampled if row["grade"] == "correct" and not row["truncated"]]
+    distinct = {(row["problem"], str([turn["actions"] for turn in row["turns"]])) for row in found}
+    assert first["replay/rollouts"] == first["replay/bank_responses"] == len(distinct)
 
 
 @pytest.mark.slow
@@ -127,7 +149,10 @@ def check_rollouts(run):
     ("words", "message"),
     [
         (["--engine", "trl"], "environment environments:Echo: --engine trl has responses of one turn; use builtin"),
-        (["--method", "verified-replay"], "environment environments:Echo: method.replay keeps responses of one turn"),
+        (
+            ["--engine", "verl", "--method", "verified-replay"],
+            "environment environments:Echo: --engine verl has responses of one turn; use builtin",
+        ),
         (
             ["--data.verifier", "environments:Broken"],
             r"environment environments:Broken, problem '.*': KeyError: 'board' \(.*environments.py:\d+\)",

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from diver.core.statistics import ends
+from diver.core.statistics import FEW_DIFFERENCES, ends
 
 DRAWS = 10_000
+FEW_IN_THE_TAIL = 100  # as FEW_DIFFERENCES, at the level of a band
 
 
 class Range(NamedTuple):
@@ -76,7 +77,8 @@ def simultaneous(
 
     The bootstrap gives the level at which an interval at each k has to be taken for all to hold together (sup-t band,
     Montiel Olea and Plagborg-Moller 2019). The interval at each k is `diver.core.statistics.interval` at that level, so
-    that few problems, few seeds and rare successes are treated as they are for a single k.
+    that few problems, few seeds and rare successes are treated as they are for a single k. With several seeds, the band
+    is at least Student's interval of the means of the seeds, at that level.
 
     Args:
         values ([k, problems] or [k, seeds, problems]): a measure for each k, for example paired differences of Pass@k.
@@ -92,7 +94,13 @@ def simultaneous(
     if y.ndim != 3 or len(y) != len(np.asarray(ks)) or y.shape[2] < 2:
         raise ValueError(f"values must be [k, problems >= 2] or [k, seeds, problems >= 2]: got {np.shape(values)}")
     pointwise = _pointwise_level(y, level)
-    low, high = ends(y, bounds, pointwise)
+    seeds = y.shape[1]
+    # Far in the tail, Student's interval needs more problems that differ, and a variance that few seeds estimate is too
+    # uncertain to be the remainder of another.
+    low, high = ends(y, bounds, pointwise, FEW_IN_THE_TAIL if seeds == 1 else FEW_DIFFERENCES)
+    if seeds > 1:
+        seeds_low, seeds_high = np.clip(ends(y.mean(2, keepdims=True), None, pointwise), *(bounds or (None, None)))
+        low, high = np.minimum(low, seeds_low), np.maximum(high, seeds_high)
     return Band(np.asarray(ks, dtype=np.int64), y.mean((1, 2)), low, high, pointwise, ends(y, bounds, level))
 
 

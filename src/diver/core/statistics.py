@@ -269,7 +269,12 @@ def paired_interval(
     return interval(after - before, bounds and (bounds[0] - bounds[1], bounds[1] - bounds[0]), level)
 
 
-def ends(values: ArrayLike, bounds: tuple[float, float] | None = None, level: float = 0.95) -> tuple[Any, Any]:
+def ends(
+    values: ArrayLike,
+    bounds: tuple[float, float] | None = None,
+    level: float = 0.95,
+    few: float = FEW_DIFFERENCES,
+) -> tuple[Any, Any]:
     """Both ends of `interval` for data sets [..., seeds, problems], one or more of each: two arrays [...].
 
     The method depends on `bounds`:
@@ -278,8 +283,8 @@ def ends(values: ArrayLike, bounds: tuple[float, float] | None = None, level: fl
     - (0, u): the mean over u is treated as a share of n coins. n is chosen such that the normal interval would have the
       half-width h (Korn and Graubard 1998). The share has the mid-p interval of that binomial.
     - (-u, u): gains max(y, 0) and losses max(-y, 0) are each such a share. Up to u = `FEW_COUNTED`, a share has at most
-      two coins a problem. Their ends are combined by MOVER (Zou and Donner 2008), and the interval is at least that of
-      Student.
+      two coins a problem. The interval is at least that of Student. With fewer problems than `few` that differ (in
+      effect), it is also at least the combination of the ends of both shares by MOVER (Zou and Donner 2008).
 
     A u far above the values, beyond `FEW_COUNTED`, is lowered to twice the farthest from 0.
     """
@@ -292,11 +297,11 @@ def ends(values: ArrayLike, bounds: tuple[float, float] | None = None, level: fl
     if bounds[0] == 0:
         low, high = _share(shares, level, PSEUDO_PROBLEMS)
     else:
-        low, high = _difference(shares, level, coins=bounds[1] <= FEW_COUNTED)
+        low, high = _difference(shares, level, few, coins=bounds[1] <= FEW_COUNTED)
     return top * low, top * high
 
 
-def _difference(y: np.ndarray, level: float, coins: bool) -> tuple[np.ndarray, np.ndarray]:
+def _difference(y: np.ndarray, level: float, few: float, coins: bool) -> tuple[np.ndarray, np.ndarray]:
     """The ends of the interval of a mean of values in [-1, 1], [..., seeds, problems]."""
     mean, half = y.mean((-2, -1)), _half_width(y, level)
     parts = [np.maximum(sign * y, 0) for sign in (1, -1)]
@@ -307,9 +312,9 @@ def _difference(y: np.ndarray, level: float, coins: bool) -> tuple[np.ndarray, n
         correlation = np.nan_to_num((h1**2 + h2**2 - half**2) / (2 * h1 * h2), nan=0.0, posinf=0, neginf=0)
     r = np.clip(correlation, -1, 1)
     size = np.abs(y.mean(-2))  # size of each problem's difference
-    few = size.sum(-1) ** 2 < FEW_DIFFERENCES * np.maximum((size**2).sum(-1), 1e-300)
+    skewed = size.sum(-1) ** 2 < few * np.maximum((size**2).sum(-1), 1e-300)
     down, up = (
-        np.where(few, np.sqrt(np.maximum(x**2 + z**2 - 2 * r * x * z, 0)), 0)
+        np.where(skewed, np.sqrt(np.maximum(x**2 + z**2 - 2 * r * x * z, 0)), 0)
         for x, z in ((gain - gain_low, loss_high - loss), (gain_high - gain, loss - loss_low))
     )
     return np.maximum(mean - np.maximum(half, down), -1), np.minimum(mean + np.maximum(half, up), 1)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-POLICY = "assistant"
-"""The role of the policy. Every other role is the environment: tool, user, system."""
+POLICY, ENVIRONMENT = "assistant", "environment"
+"""The role of the policy, and one of the environment. Every other role is the environment, too: tool, user, system."""
 LONGEST = 100_000
 """Characters of the arguments of a call that are parsed as JSON; longer ones are compared as texts."""
 MARKS = ("tool_call", "action", "search", "sql", "python", "tool")
@@ -234,6 +234,19 @@ def anchors(turns: Iterable[Turn]) -> Iterator[tuple[str, ...] | None]:
             now = ("text", *said) if turn.state is None else ("state", turn.state)
 
 
+def turns_of_tokens(tokens: Sequence[int], mask: Sequence[bool] | np.ndarray) -> tuple[Turn, ...]:
+    """Turns without a text: the runs of tokens that one side wrote, of a sequence [S] with its mask [S].
+
+    Raises:
+        ValueError: the mask has another length than the tokens.
+    """
+    written = np.asarray(mask, bool)
+    if written.shape != (len(tokens),):
+        raise ValueError(f"a mask of {written.size} for {len(tokens)} tokens")
+    borders = [0, *(np.flatnonzero(written[1:] != written[:-1]) + 1).tolist(), len(tokens)]
+    return tuple(Turn(POLICY if written[a] else ENVIRONMENT, tokens=tokens[a:b]) for a, b in pairwise(borders) if a < b)
+
+
 def with_tokens(turns: Sequence[Turn], tokens: Sequence[int], mask: Sequence[bool]) -> tuple[Turn, ...]:
     """The turns with their token ids, of a sequence [S] whose `mask` [S] says what the policy wrote.
 
@@ -242,21 +255,17 @@ def with_tokens(turns: Sequence[Turn], tokens: Sequence[int], mask: Sequence[boo
     Raises:
         ValueError: the mask has another length than the tokens, or another number of runs of policy tokens than turns.
     """
-    written = np.asarray(mask, bool)
-    if written.shape != (len(tokens),):
-        raise ValueError(f"a mask of {written.size} for {len(tokens)} tokens")
-    borders = [0, *(np.flatnonzero(written[1:] != written[:-1]) + 1).tolist(), len(tokens)]
-    stretches = [(bool(written[a]), tokens[a:b]) for a, b in pairwise(borders) if a < b]
-    own = sum(by_policy for by_policy, _ in stretches)
-    if own != (count := sum(turn.by_policy for turn in turns)):
+    runs = turns_of_tokens(tokens, mask)
+    own, count = (sum(turn.by_policy for turn in each) for each in (runs, turns))
+    if own != count:
         raise ValueError(f"the mask has {own} runs of policy tokens, but the messages have {count} policy turns")
-    found, rest = [], iter([*stretches, (None, ())])
-    side, ids = next(rest)
+    found, rest = [], iter(runs)
+    run = next(rest, None)
     for turn in turns:
-        mine = ids if turn.by_policy is side else ()
-        if turn.by_policy is side:
-            side, ids = next(rest)
+        mine: Sequence[int] | None = ()
+        if run and run.by_policy is turn.by_policy:
+            mine, run = run.tokens, next(rest, None)
         found.append(replace(turn, tokens=mine))
-    if side is not None:
+    if run:
         raise ValueError("the mask and the messages differ in the order of the policy and the environment")
     return tuple(found)

@@ -9,7 +9,8 @@ and is added to the loss of the sampled groups with the coefficient alpha. Here 
 place of -log pi, with the advantage alpha and the ratio to the policy at the start of the update. In the first
 mini-batch the gradient is alpha times that of L over the problems replayed in it; in later ones the clip bounds how far
 a response moves. Every response has the same weight, whatever its length. KL and entropy terms are of sampled rollouts
-only.
+only. The tokens y of a trajectory are those of the policy. Those of the environment are its context: they have no
+log-prob, no gradient and no part in |y|.
 
 As in the release, the responses of a step enter the bank before that step's replay, so a new solution may be replayed
 at once. Departures: the release multiplies alpha by (G - 1) / G^2 and divides its other loss by the length limit. Here
@@ -24,6 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from diver.core.settings import NonNegative, NonNegativeInt, Positive, PositiveInt, settings
+from diver.core.turns import Turn, turns_of_tokens
 from diver.core.types import Grade, Group, Problem, Rollout, State
 from diver.diversity.equational import formulas
 
@@ -73,7 +75,7 @@ class Replay:
             if rollout.grade is not Grade.CORRECT or rollout.truncated or not rollout.length:
                 continue
             responses = bank.setdefault(name, {"prompt": prompt, "responses": {}})["responses"]
-            found = {"tokens": np.array(rollout.tokens, np.int32), "found": step, "seen": 1}
+            found = {"tokens": _stored(rollout), "found": step, "seen": 1}
             if self.keep == "latest":
                 responses[str(int(next(reversed(responses), "0")) + 1)] = found
             elif (solution := solution_of(rollout)) in responses:
@@ -104,10 +106,9 @@ class Replay:
             weight = np.array([1 if self.weights == "uniform" else r["seen"] for r in responses.values()], np.float64)
             advantages = self.alpha * len(responses) * weight / weight.sum()
             rollouts = [
-                Rollout(
-                    "",
-                    tokens=response["tokens"].tolist(),
-                    logprobs=np.zeros(len(response["tokens"]), np.float32),
+                Rollout.of_turns(
+                    _turns(response["tokens"]),
+                    logprobs=np.zeros((response["tokens"] >= 0).sum(), np.float32),
                     index=i,
                     grade=Grade.CORRECT,
                     age=step - response["found"],
@@ -144,8 +145,9 @@ class Replay:
 def solution_of(rollout: Rollout) -> str:
     """A text that is the same for correct responses that are the same solution.
 
-    The verifier gives it where it distinguishes solutions. Otherwise it is a digest of the answer and of the formulas
-    before it, in any order and without white space; responses without a formula are one solution.
+    The verifier gives it where it distinguishes solutions, as an environment does by the sequence of actions. Otherwise
+    it is a digest of the answer and of the formulas before it, in any order and without white space; responses without
+    a formula are one solution.
     """
     if rollout.solution is not None:
         return rollout.solution
@@ -178,6 +180,16 @@ def replay_metrics(groups: Sequence[Group], replayed: float, sampled: float) -> 
         metrics["replay/age"] = float(np.mean([rollout.age for rollout in rollouts]))
         metrics["replay/logprob"] = float(np.mean([np.asarray(rollout.logprobs).mean() for rollout in rollouts]))
     return metrics
+
+
+def _stored(rollout: Rollout) -> np.ndarray:
+    """The tokens of a trajectory with their mask, int32 [S]: an id, or ~id where the environment wrote."""
+    ids, written = rollout.sequence
+    return np.where(written, ids, ~ids).astype(np.int32)
+
+
+def _turns(stored: np.ndarray) -> tuple[Turn, ...]:
+    return turns_of_tokens(np.where(stored < 0, ~stored, stored).tolist(), stored >= 0)
 
 
 def _size(entry: dict[str, Any]) -> int:

@@ -21,7 +21,7 @@ from diver.core.environment import Environment, Step, checked_step
 from diver.core.seeds import stream_seed
 from diver.core.settings import own_place
 from diver.core.tables import clean
-from diver.core.turns import POLICY, Turn, marked_actions
+from diver.core.turns import ENVIRONMENT, POLICY, Turn, marked_actions
 from diver.core.types import DiverError, Grade, Problem, Reward, Rollout
 from diver.diversity import action_key
 from diver.sample.base import Generation, Generator, Job, Key, Request, SamplingParams
@@ -81,9 +81,7 @@ class Trajectory:
         self.done = answer.done
         said = [] if answer.done else tokens(answer.observation, self.environment.max_observation_tokens)
         self.context += said
-        self.turns.append(
-            Turn("environment", answer.observation, state=answer.state, reward=answer.reward, tokens=said)
-        )
+        self.turns.append(Turn(ENVIRONMENT, answer.observation, state=answer.state, reward=answer.reward, tokens=said))
         written = sum(reply.length for reply in self.replies)
         cut = len(self.replies) >= self.environment.max_turns or written >= self.job.limit or len(self.context) >= room
         self.truncated = cut and not self.done

@@ -24,24 +24,29 @@ NAME = "diver_shared_prompts"  # name under which the attention is registered
 
 
 class Row(NamedTuple):
-    """The inputs of the loss for one rollout. Its advantages are [T], or one number for all tokens.
+    """The inputs of the loss for one rollout: `tokens` and `mask` [S] are its `Rollout.sequence`.
 
-    `start` is the index of its first token among all tokens of the mini-batch. `sequence` is `Rollout.sequence` of a
-    trajectory, in which the tokens of the policy stand between those of the environment.
+    Its advantages are [T], or one number for all T tokens that the policy wrote. `start` is the index of the first of
+    these among those of the mini-batch.
     """
 
     prompt: Sequence[int]
-    tokens: Sequence[int]
+    tokens: np.ndarray
+    mask: np.ndarray
     old_logprobs: np.ndarray
     advantages: np.ndarray | float
     weight: float
     start: int = 0
-    sequence: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def length(self) -> int:
         """Tokens that the model is run on."""
-        return len(self.prompt) + len(self.tokens if self.sequence is None else self.sequence[0])
+        return len(self.prompt) + len(self.tokens)
+
+    @property
+    def written(self) -> int:
+        """T, the tokens that the policy wrote."""
+        return int(self.mask.sum())
 
 
 class Batch(NamedTuple):
@@ -70,8 +75,7 @@ def rows_of(groups: Sequence[Group], weights: Sequence[float]) -> list[Row]:
     start = 0
     for (prompt, r), weight in zip(((g.prompt_tokens, r) for g in groups for r in g.rollouts), weights, strict=True):
         advantages = r.advantage if r.token_advantages is None else r.token_advantages
-        sequence = r.sequence if r.turns else None
-        rows.append(Row(prompt, r.tokens, r.logprobs, advantages, weight, start, sequence))  # type: ignore[arg-type]
+        rows.append(Row(prompt, *r.sequence, r.logprobs, advantages, weight, start))  # type: ignore[arg-type]
         start += r.length
     return rows
 
@@ -111,12 +115,11 @@ def collate(rows: Sequence[Row], pad: int, device: torch.device) -> Batch:
     first: dict[tuple[int, ...], int] = {}
     for i, row in enumerate(rows):
         start, end = p - len(row.prompt), p - len(row.prompt) + row.length
-        tokens, written = (row.tokens, True) if row.sequence is None else row.sequence
-        ids[i, start:end] = [*row.prompt, *tokens]
+        ids[i, start:end] = [*row.prompt, *row.tokens]
         attention[i, start:end] = 1
-        mask[i, : end - p] = written
+        mask[i, : end - p] = row.mask
         old_logprobs[i, mask[i]] = row.old_logprobs
-        token_index[i, mask[i]] = row.start + np.arange(len(row.tokens))
+        token_index[i, mask[i]] = row.start + np.arange(row.written)
         advantages[i, mask[i] if per_token else 0] = row.advantages
     column, attended = torch.from_numpy(ids).to(device), torch.from_numpy(attention).to(device)
     return Batch(

@@ -94,9 +94,17 @@ def prepare(recipe: Recipe) -> Prepared:
 
 def _replay_note(recipe: Recipe, verifiers: Iterable[str]) -> str:
     """How the replay bank recognises a solution, and the most it can hold."""
-    exact = {name: get_grader(name).exact_solutions for name in verifiers}
-    by = {True: "the verifier's canonical solution", False: "its answer and the formulas written on the way to it"}
-    known = [f"{by[found]} ({', '.join(sorted(n for n in exact if exact[n] is found))})" for found in {*exact.values()}]
+    by: dict[str, list[str]] = {}
+    for grader in map(get_grader, sorted(verifiers)):
+        found = (
+            "the sequence of its actions"
+            if isinstance(grader, EnvironmentGrader)
+            else "the verifier's canonical solution"
+            if grader.exact_solutions
+            else "its answer and the formulas written on the way to it"
+        )
+        by.setdefault(found, []).append(grader.name)
+    known = [f"{found} ({', '.join(names)})" for found, names in by.items()]
     what = (
         "the latest correct responses"
         if recipe.method.replay.keep == "latest"
@@ -159,8 +167,6 @@ def _check_environments(recipe: Recipe, problems: Iterable[Problem]) -> None:
     for name in environments:
         if recipe.run.engine != "builtin":
             raise DiverError(f"environment {name}: --engine {recipe.run.engine} has responses of one turn; use builtin")
-        if recipe.method.replay.alpha:
-            raise DiverError(f"environment {name}: method.replay keeps responses of one turn; choose another method")
 
 
 def _check_batch(recipe: Recipe, problems: int, notes: Sequence[str]) -> None:

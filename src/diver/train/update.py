@@ -64,10 +64,10 @@ def response_logprobs(
 def all_tokens(policy: Policy, rows: Sequence[Row], loss: PolicyLoss, temperature: float, budget: int) -> Tokens:
     """The N tokens of these rows under the policy as it now is, in one pass: [N] each."""
     device = policy.model.device
-    lengths = torch.tensor([len(row.tokens) for row in rows])
+    lengths = torch.tensor([row.written for row in rows])
     total = int(lengths.sum())
     logprobs, entropies = torch.empty(2, total, device=device)
-    for chunk in micro_batches([row for row in rows if len(row.tokens)], budget, shared=shares_prompts(policy.model)):
+    for chunk in micro_batches([row for row in rows if row.written], budget, shared=shares_prompts(policy.model)):
         batch = collate(chunk, policy.pad, device)
         index = batch.token_index[batch.mask]
         scores = response_logprobs(
@@ -76,7 +76,7 @@ def all_tokens(policy: Policy, rows: Sequence[Row], loss: PolicyLoss, temperatur
         logprobs[index], entropies[index] = (x[batch.mask] for x in scores)
 
     def column(values: Iterable[np.ndarray | float]) -> Tensor:
-        each = [np.broadcast_to(value, len(row.tokens)) for value, row in zip(values, rows, strict=True)]
+        each = [np.broadcast_to(value, row.written) for value, row in zip(values, rows, strict=True)]
         return torch.from_numpy(np.concatenate(each)).to(device, torch.float32)
 
     return Tokens(
@@ -135,7 +135,7 @@ def accumulate(
         for name, values in metrics.items():
             sums[f"loss/{name}"] += float(values.detach()[batch.mask].sum())
     sums["coefficients"] = float(
-        sum(row.weight * np.abs(np.broadcast_to(row.advantages, len(row.tokens))).sum() for row in rows)
+        sum(row.weight * np.abs(np.broadcast_to(row.advantages, row.written)).sum() for row in rows)
     )
     return sums
 
@@ -250,11 +250,11 @@ def update(
 
 def _with_gradient(rows: Sequence[Row], loss: PolicyLoss, config: Update, selected: Tensor | None = None) -> list[Row]:
     """The rows that the model is run on; `selected` [N] are the tokens that the loss selected."""
-    rows = [row for row in rows if len(row.tokens)]
+    rows = [row for row in rows if row.written]
     if not config.skip_zero_advantage:
         return rows
     mask = None if selected is None else selected.cpu()
-    parts = [None if mask is None else mask[row.start : row.start + len(row.tokens)] for row in rows]
+    parts = [None if mask is None else mask[row.start : row.start + row.written] for row in rows]
     return [row for row, part in zip(rows, parts, strict=True) if loss.has_gradient(row.advantages, part)]
 
 
@@ -273,5 +273,5 @@ def _recomputed(
         batch = collate(chunk, policy.pad, policy.model.device)
         found = response_logprobs(policy, batch, temperature)[0]
         logprobs |= {row.start: f[m].cpu().numpy() for row, f, m in zip(chunk, found, batch.mask, strict=True)}
-    each = iter([logprobs.get(row.start, row.old_logprobs) if len(row.tokens) else row.old_logprobs for row in rows])
+    each = iter([logprobs.get(row.start, row.old_logprobs) if row.written else row.old_logprobs for row in rows])
     return [group.with_each(logprobs=[next(each) for _ in range(len(group))]) for group in groups]

@@ -84,12 +84,17 @@ def verify(groups: Sequence[Group], settings: Verification = DEFAULT, pool: Pool
 
 
 def with_keys(groups: Sequence[Group]) -> list[Group]:
-    """The graded groups with the `key` and the `solution` of every rollout, by the verifier that the problem names."""
+    """The graded groups with the `key` and the `solution` of every rollout, by the verifier that the problem names.
+
+    A trajectory without an action has no solution: its key says nothing of what was done.
+    """
     keyed = []
     for group in groups:
         by = get_grader(group.problem.verifier, f"problem {group.problem.id!r}: verifier")
         keys = [by.key(rollout, group.problem) for rollout in group.rollouts]
-        known = [by.exact_solutions and rollout.grade is Grade.CORRECT for rollout in group.rollouts]
+        known = [
+            by.exact_solutions and r.grade is Grade.CORRECT and bool(r.actions or not r.turns) for r in group.rollouts
+        ]
         keyed.append(group.with_each(key=keys, solution=[k if of else None for k, of in zip(keys, known, strict=True)]))
     return keyed
 
