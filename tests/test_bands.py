@@ -47,7 +47,7 @@ def test_seeds_vary_the_mean_too():
 
 
 def test_the_band_is_at_least_students_over_the_seeds():
-    """Five seeds with means -.1, -.05, 0, .05 and .1, which vary less than the residual and sum to 0 on each problem."""
+    """Five seeds with means -.1, -.05, 0, .05 and .1, less than the residual; means of problems are 0."""
     residuals = np.stack([HADAMARD[1], -HADAMARD[1], HADAMARD[2], -HADAMARD[2], 0 * HADAMARD[3]])
     values = residuals + 0.05 * np.arange(-2, 3)[:, None]
     band = simultaneous(values[None], [1])
