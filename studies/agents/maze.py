@@ -13,7 +13,7 @@ from diver.recipe.data import Maze
 from diver.tasks.verify.maze import problems
 from diver.tasks.verify.maze_cells import MazeCells
 
-TRAINED, HELD_OUT = 512, 256
+TRAINED, HELD_OUT = 512, 128
 """Problems of a stage."""
 TURN = {"tuning": 0, "final": 1}
 

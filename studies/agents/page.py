@@ -22,7 +22,7 @@ INTRODUCTION = """\
 
 Which exploration methods gain over tuned clip-higher where a response is a trajectory? The testbed is the
 [maze, cell by cell](../testbeds.md#the-maze-cell-by-cell): 7 x 7 cells and at most 12 turns. The policy has 0.9 M
-parameters. The text of a turn is its action, so `diver-mix`, which rewards the diversity of text, is here
+parameters. The text of a turn is its action. So `diver-mix`, which rewards the diversity of text, is here almost
 `diver-actions` with half of lambda. The protocol, `studies/agents/study.toml`, was committed before the first run.
 `python -m agents` makes the runs and this page.
 """

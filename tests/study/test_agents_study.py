@@ -212,8 +212,8 @@ def test_what_the_page_decides(tmp_path):
     assert row(page, START, "–")[-1].startswith("7.00")
     lines = [line for line in page.splitlines() if line.startswith("- Below the starting policy at Pass@1,")]
     assert len(lines) == 1 and "diver-actions (-50.0 [" in lines[0] and "clip-higher (-87.5 [" in lines[0]
-    # Pass@4 is 1 - (32 x 31 x 30 x 29) / (64 x 63 x 62 x 61) = 0.943.
-    # 6 of 60 points of the curve are a tenth: 5 x 0.1 + 0.2, and 0.2 + 5 x 0.4, over 6
+    # 6 of 60 points of the curve are a tenth: 5 x 0.1 + 0.2, and 0.2 + 5 x 0.4, over 6. Pass@4 is
+    # 1 - (32 x 31 x 30 x 29) / (64 x 63 x 62 x 61).
     assert row(page, FINAL, "diver-actions", "5e-05", "511") == [
         "11.7 to 36.7", "50.0", "94.3", "100.0", "100.0", "3.00", "01234567..98765432",
     ]  # fmt: skip
@@ -272,7 +272,7 @@ def test_the_command_tunes_and_then_makes_the_final_runs(tiny, command, in_this_
         for evaluation in found["evaluations"].values():
             assert len(evaluation["c"]) == 4 and all(0 <= c <= 4 for c in evaluation["c"])
             assert all(d <= c for d, c in zip(evaluation["distinct"], evaluation["c"], strict=True))
-        assert found["diverged"] is None and ("diversity/actions" in found["metrics"]) == (run.label != START)
+        assert found["diverged"] is None and ("diversity/actions" in found["metrics"]) == (run.label == "diver-actions")
     page = Path("out/agents.md").read_text()
     assert "Not finished" not in page and "No run diverged." in page
     file = Records.of(study.out, RECORDS).file
