@@ -134,7 +134,8 @@ def _by_samples(found: Finished) -> list[str]:
         "### You sample k responses at test time\n",
         "The setting with the highest mean Pass@k on held-out problems at temperature 0.6, and its difference from "
         "tuned clip-higher in\npoints, with an interval of 95 %. The best of seven settings is chosen and judged on "
-        "the same problems: expect a\nsmaller gain on new ones. A testbed without three seeds of every setting has none.\n",
+        "the same problems: expect a\nsmaller gain on new ones. A testbed without three seeds of every setting has "
+        "none.\n",
         markdown(header, table),
     ]
 
