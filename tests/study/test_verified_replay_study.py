@@ -1,8 +1,6 @@
 """The study of replay: its protocol, its problems, its choices by hand, its command and its page."""
 
-import dataclasses
 from collections import Counter
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -78,18 +76,15 @@ def test_stages_share_no_problem():
     )  # before that are those of the comparison of methods
 
 
+@pytest.mark.first
 @pytest.mark.slow
-def test_the_held_out_mazes_are_new(monkeypatch):
-    """An eighth of both numbers; the places in the stream depend on them alone, and the stream on neither."""
-    plan = load_plan()
-    few = dataclasses.replace(plan.evaluation, problems=plan.evaluation.problems // 8)
-    monkeypatch.setattr(problems, "load_plan", lambda: dataclasses.replace(plan, evaluation=few))
-    monkeypatch.setattr(problems, "HELD_OUT", problems.HELD_OUT // 8)
-    monkeypatch.setattr(problems, "held_out_stream", cache(problems.held_out_stream.__wrapped__))
+def test_the_held_out_mazes_are_new():
     found = ids("maze_tuning_held_out") + ids("maze_final_held_out")
-    data = study_recipe(plan.regime("maze")).data
-    earlier = {p.id for p in problems.generate(Source(path="maze"), data, few.problems, held_out=True)}
-    assert len(earlier) == 128 and len({*found}) == len(found) == 256 and not earlier & {*found}
+    data = study_recipe(load_plan().regime("maze")).data
+    earlier = {
+        p.id for p in problems.generate(Source(path="maze"), data, load_plan().evaluation.problems, held_out=True)
+    }
+    assert len({*found}) == len(found) == 2048 and not earlier & {*found}
 
 
 def record(c, lengths=(), tokens=(), **more):
