@@ -16,6 +16,7 @@ from re import _compiler, _constants, _parser
 
 from diver.core.patterns import Later
 
+REPEATS = (_constants.MAX_REPEAT, _constants.MIN_REPEAT, _constants.POSSESSIVE_REPEAT)
 SINGLE = (_constants.LITERAL, _constants.NOT_LITERAL, _constants.ANY, _constants.IN)
 
 
@@ -36,13 +37,13 @@ class Steps:
 
 
 class Known(dict):
-    """Character -> whether it is in a set, which a pattern of one character says."""
+    """Character -> whether something is true of it, such as that it is in a set; "" stands for the end of the text."""
 
-    def __init__(self, one):
-        self.one = one
+    def __init__(self, is_true):
+        self.is_true = is_true
 
     def __missing__(self, character):
-        self[character] = found = self.one.fullmatch(character) is not None
+        self[character] = found = bool(self.is_true(character))
         return found
 
 
@@ -53,9 +54,13 @@ class Matcher:
         parsed = _parser.parse(pattern.pattern, pattern.flags)
         self.steps, self.state, self.groups = Steps(), parsed.state, {}
         self.whole = self.sequence(parsed, pattern.flags)
+        self.may_begin = Known(self.begins(parsed, pattern.flags))
 
     def match(self, text, start=0, end=None, least=0):
         """Where the match that begins at `start` and ends at `least` or later ends, or None."""
+        if not self.may_begin[text[start : start + 1]]:
+            self.steps.add()
+            return None
         self.text, self.end, self.groups = str(text), len(text) if end is None else end, {}
         ends = []
         found = self.whole(start, lambda i: i >= least and (ends.append(i) or True))
@@ -113,7 +118,7 @@ class Matcher:
     def single(self, operation, argument, flags):
         state = _parser.State()  # the flags of the whole pattern would be added again, and `(?-i:a)` takes one away
         state.flags = flags
-        return Known(_compiler.compile(_parser.SubPattern(state, [(operation, argument)]), flags))
+        return Known(_compiler.compile(_parser.SubPattern(state, [(operation, argument)]), flags).fullmatch)
 
     def branch(self, argument, flags):
         """Ways that cannot begin with the character at a position fail in one step, and are not called."""
@@ -121,7 +126,7 @@ class Matcher:
         possible = {}
 
         def run(i, then):
-            here = self.text[i] if i < self.end else None
+            here = self.text[i : i + 1] if i < self.end else ""
             if here not in possible:
                 possible[here] = [way for way, begins in ways if begins(here)]
             self.steps.add(len(ways) - len(possible[here]))
@@ -130,11 +135,36 @@ class Matcher:
         return run
 
     def begins(self, items, flags):
-        """Whether items may begin with a character, or with None at the end of the text."""
-        if not len(items) or items[0][0] not in SINGLE:
-            return lambda character: True
-        known = self.single(*items[0], flags)
-        return lambda character: character is not None and known[character]
+        """Whether items may begin with a character, or with "" at the end of the text."""
+        sets, anything = self.first_sets(items, flags)
+        return lambda character: anything or (character and any(known[character] for known in sets))
+
+    def first_sets(self, items, flags):
+        """The sets of which one has the first character of items, and whether they may begin in another way.
+
+        What stands before that character and takes a constant number of steps is passed over.
+        """
+        found = []
+        for operation, argument in items:
+            looks_back = operation in (_constants.ASSERT, _constants.ASSERT_NOT) and argument[0] < 0
+            if operation is _constants.AT or looks_back:
+                continue
+            if operation in SINGLE:
+                parts = [([self.single(operation, argument, flags)], False)]
+            elif operation in REPEATS:
+                sets, otherwise = self.first_sets(argument[2], flags)
+                parts = [(sets, otherwise or argument[0] == 0)]
+            elif operation is _constants.SUBPATTERN:
+                _, added, removed, inner = argument
+                parts = [self.first_sets(inner, (flags | added) & ~removed)]
+            elif operation is _constants.BRANCH:
+                parts = [self.first_sets(way, flags) for way in argument[1]]
+            else:
+                break
+            found += [known for sets, _ in parts for known in sets]
+            if not any(otherwise for _, otherwise in parts):
+                return found, False
+        return found, True
 
     def subpattern(self, argument, flags):
         group, added, removed, items = argument
