@@ -17,9 +17,10 @@ from transformers import (
     Qwen2Config,
 )
 
-from diver.sample.decoding import Decoding, Job, RowCache
+from diver.sample import decoding
+from diver.sample.decoding import Decoding, Job, Past, RowCache
 from diver.sample.hf import HFGenerator
-from diver.sample.policy import Policy
+from diver.sample.policy import Policy, hidden_states
 
 SIZES = {
     "vocab_size": 13, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4,
@@ -85,10 +86,20 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize(
+each_model = pytest.mark.parametrize(
     "name, attention",
     [(name, how) for name in MODELS for how in ("sdpa", "eager") if (name, how) != ("soft cap", "sdpa")],
 )
+
+
+def check_logprobs(model, prompt, response, temperature):
+    with torch.no_grad():
+        logits = model(torch.tensor([prompt + response.tokens])).logits[0, len(prompt) - 1 : -1]
+    expected = torch.log_softmax(logits / temperature, -1)[torch.arange(response.length), response.tokens]
+    np.testing.assert_allclose(response.logprobs, expected, atol=2e-5)
+
+
+@each_model
 def test_logprobs_are_those_of_the_whole_forward_pass(name, attention):
     """Windows shorter than the responses, heads that are more than a matrix, rows that begin at different steps."""
     sampler = generator(MODELS[name], attn_implementation=attention)
@@ -96,8 +107,32 @@ def test_logprobs_are_those_of_the_whole_forward_pass(name, attention):
     jobs = [Job(i % 3, i, 4 + 5 * i % 17) for i in range(12)]
     responses = sampler.respond(prompts, jobs, 0.8, rows=4)
     for job, response in zip(jobs, responses, strict=True):
-        ids = prompts[job.prompt] + response.tokens
-        with torch.no_grad():
-            logits = sampler.model(torch.tensor([ids])).logits[0, len(prompts[job.prompt]) - 1 : -1]
-        expected = torch.log_softmax(logits / 0.8, -1)[torch.arange(job.limit), response.tokens]
-        np.testing.assert_allclose(response.logprobs, expected, atol=2e-5)
+        assert response.length == job.limit
+        check_logprobs(sampler.model, prompts[job.prompt], response, 0.8)
+
+
+@each_model
+def test_a_turn_goes_on_from_what_is_cached(name, attention, monkeypatch):
+    """Replies and observations of other lengths in each row, some of which are over after a turn."""
+    monkeypatch.setattr(decoding, "MAX_PREFILL_TOKENS", 12)  # the new tokens take several passes
+    sampler = generator(MODELS[name], attn_implementation=attention)
+    contexts = [[1 + i % 12 for i in range(3 + start % 3)] for start in range(9)]
+    past, widths = Past(limit=60), []
+    monkeypatch.setattr(
+        decoding,
+        "hidden_states",
+        lambda *a, **kw: (widths.append(kw["input_ids"].shape[1]), hidden_states(*a, **kw))[1],
+    )
+    for turn in range(3):
+        widths.clear()
+        jobs = [Job(i, 100 * turn + i, 1 + (5 * i + turn) % 8) for i in range(len(contexts))]
+        responses = sampler.respond(contexts, jobs, 0.8, past=past)
+        for i, (context, response) in enumerate(zip(contexts, responses, strict=True)):
+            assert response.length == jobs[i].limit
+            check_logprobs(sampler.model, context, response, 0.8)
+        if turn:  # the widest of nine has an observation of four tokens and the last token of its reply
+            assert max(widths) <= 5
+        going = [i for i in range(len(contexts)) if (i + turn) % 4]
+        contexts = [contexts[i] + responses[i].tokens + [2] * (1 + i % 4) for i in going]
+        past.keep(going)
+    assert [len(context) > 15 for context in contexts].count(True) > 2

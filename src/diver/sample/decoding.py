@@ -1,7 +1,12 @@
-"""Rows that are decoded together, each with a response of its own; ended rows are given the next response to sample."""
+"""Rows that are decoded together, each with a response of its own; ended rows are given the next response to sample.
 
+Where contexts grow turn by turn, `Past` keeps their keys and values, and a turn runs only the tokens that are new.
+"""
+
+import copy
 import itertools
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,10 +37,11 @@ class RowLayer(DynamicLayer):
         self.keys, self.values = (x.new_empty(0, x.shape[1], 0, x.shape[3], dtype=cache.dtype) for x in (keys, values))
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        rows, lengths, width = self.cache.rows, self.cache.lengths, self.cache.width
-        self.keys[rows, :, lengths] = key_states[:, :, 0].to(self.cache.dtype)
-        self.values[rows, :, lengths] = value_states[:, :, 0].to(self.cache.dtype)
-        return self.keys[: len(rows), :, :width], self.values[: len(rows), :, :width]
+        rows, columns, added = self.cache.places
+        for stored, states in ((self.keys, key_states), (self.values, value_states)):
+            stored[rows, :, columns] = states.transpose(1, 2)[added].to(self.cache.dtype)
+        going, width = self.cache.going, self.cache.width
+        return self.keys[:going, :, :width], self.values[:going, :, :width]
 
     def get_seq_length(self) -> int:
         return self.cache.width - 1
@@ -45,22 +51,23 @@ class RowCache(DynamicCache):
     """The key-value cache of rows that begin and end at different times.
 
     Row i holds the keys and values of its positions from column 0 on, without padding. So a new prompt takes the place
-    of an ended row at once, and a row never has more than its prompt and its limit. A decoding step writes one column
-    of each row and reads those up to the longest one; a mask leaves out what a row does not have.
+    of an ended row at once, and a row never has more than its prompt and its limit. A step writes the columns that are
+    new in each row and reads those up to the longest one; a mask leaves out what a row does not have.
 
-    `lengths` int64 [rows] are the positions that each row has cached; `limit` is the most that one may have.
+    `lengths` int64 [rows] are the positions that each row has cached; `limit` is the most that one may have. The first
+    `going` rows take part in a step; those behind are kept as they are.
 
     On a CPU the capacity grows with what is used, up to `limit`: rows that end early cost no memory for their limit.
     """
 
     def __init__(self, model: Any, rows: int, limit: int) -> None:
         super().__init__()
-        self.config, self.limit, self.width = model.config.get_text_config(), limit, 0
+        self.config, self.limit, self.width, self.going = model.config.get_text_config(), limit, 0, rows
         # Under autocast, rotary embeddings leave keys in float32, and a `DynamicCache` stores everything in float32.
         kind = model.device.type
         self.dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else model.dtype
-        self.rows = torch.arange(rows, device=model.device)
-        self.lengths = torch.zeros_like(self.rows)
+        self.lengths = torch.zeros(rows, dtype=torch.int64, device=model.device)
+        self.places: tuple[Any, Any, Any] = ((), (), ())  # of a step: rows and columns, and what is written there
         self.layers: list[Any] = []
 
     def reserve(self, columns: int) -> None:
@@ -91,37 +98,89 @@ class RowCache(DynamicCache):
             own.values[rows, :, :columns] = filled.values[prompt, :, :columns].to(self.dtype)
         self.lengths[rows] = lengths
 
-    def keep(self, rows: Tensor) -> None:
-        """Keep only `rows`: row i becomes row `rows[i]`. Rows that keep their place are not copied."""
-        moved = rows != self.rows[: len(rows)]
+    def keep(self, rows: Tensor, going: int) -> None:
+        """Keep only `rows`, the first `going` of which take part: row i becomes row `rows[i]`.
+
+        Rows that keep their place are not copied.
+        """
+        to = (rows != torch.arange(len(rows), device=rows.device)).nonzero()[:, 0]
         columns = int(self.lengths.max())
         for layer in self.layers:
             for x in (layer.keys, layer.values):
-                x[: len(rows), :, :columns][moved] = x[rows[moved], :, :columns]
-        self.lengths, self.rows = self.lengths[rows], self.rows[: len(rows)]
+                x[to, :, :columns] = x[rows[to], :, :columns]
+        self.lengths, self.going = self.lengths[rows], going
 
-    def masks(self, longest: int) -> Tensor | dict[str, Tensor]:
-        """What each row attends to in a step that adds a column, `longest` being the longest row with it.
+    def part(self, start: int, stop: int) -> "RowCache":
+        """These rows as a cache of their own, which writes into this one."""
+        part = copy.copy(self)
+        part.lengths, part.going, part.layers = self.lengths[start:stop], stop - start, []
+        for layer in self.layers:
+            own = copy.copy(layer)
+            own.cache, own.keys, own.values = part, layer.keys[start:stop], layer.values[start:stop]
+            part.layers.append(own)
+        return part
+
+    def masks(self, longest: int, new: Tensor | None = None) -> Tensor | dict[str, Tensor]:
+        """What each row attends to in a step that adds a column, or `new[i]` of them to row i; `longest` is the length
+        of the longest row after it.
 
         In the form that the model's attention takes; layers of a sliding window have a mask of their own.
         """
         step = ALIGNMENT if self.lengths.device.type == "cuda" else 1
         self.width = min(-(-longest // step) * step, self.limit)
         self.reserve(self.width)
-        self.lengths.clamp_(max=self.width - 1)  # a finished row may exceed the width
-        column = torch.arange(self.width, device=self.lengths.device)
-        last = self.lengths[:, None]
-        seen = column <= last
+        lengths = self.lengths[: self.going]
+        lengths.clamp_(max=self.width - 1)  # a finished row may exceed the width
+        column, row = (torch.arange(n, device=lengths.device) for n in (self.width, self.going))
+        last = lengths[:, None]
+        self.places = row, lengths, (slice(None), 0)
+        if new is not None:
+            each = torch.arange(int(new.max()), device=lengths.device)
+            last = last + each
+            row, position = (each < new[:, None]).nonzero(as_tuple=True)
+            self.places = row, last[row, position], (row, position)
+        seen = column <= last[..., None]
         if "flash" in (self.config._attn_implementation or ""):
-            return seen
+            return seen[:, 0]  # of one column
         window, types = getattr(self.config, "sliding_window", None), getattr(self.config, "layer_types", None)
         masks = [seen]
         if window is not None and (not types or "sliding_attention" in types):
-            masks.append(seen & (column > last - window))
-        full, *sliding = (torch.where(mask, 0.0, -torch.inf).to(self.dtype)[:, None, None] for mask in masks)
+            masks.append(seen & (column > last[..., None] - window))
+        full, *sliding = (torch.where(mask, 0.0, -torch.inf).to(self.dtype)[:, None] for mask in masks)
         if not sliding:
             return full
         return {"full_attention": full, "sliding_attention": sliding[0]} if types else sliding[0]
+
+
+def in_front(going: np.ndarray) -> np.ndarray:
+    """The order of rows in which those that are going come first; few of them move."""
+    order, count = np.arange(len(going)), int(going.sum())
+    ended, late = np.flatnonzero(~going[:count]), count + np.flatnonzero(going[count:])
+    order[ended], order[late] = late, ended
+    return order
+
+
+@dataclass
+class Past:
+    """Keys and values of contexts that grow turn by turn, between two turns; `limit` is the most positions of one.
+
+    `job[i]` is the job of the last turn whose context row i of the cache has. Nothing is kept where the attention of
+    the model takes one new position per row only: each turn then runs whole contexts.
+    """
+
+    limit: int
+    cache: RowCache | None = None
+    job: np.ndarray = field(default_factory=lambda: np.arange(0))
+
+    @torch.inference_mode()
+    def keep(self, jobs: Sequence[int]) -> None:
+        """Keep only these jobs of the last turn. Job `jobs[i]` becomes job i of the next one."""
+        if self.cache is None:
+            return
+        place = {job: i for i, job in enumerate(jobs)}
+        rows = in_front(np.isin(self.job, jobs))[: len(jobs)]
+        self.cache.keep(torch.as_tensor(rows, device=self.cache.lengths.device), len(jobs))
+        self.job = np.array([place[job] for job in self.job[rows]], np.int64)
 
 
 def check_layers(model: Any) -> None:
@@ -143,6 +202,7 @@ REFILL_FRACTION = 1 / 16
 # Shrink the batch once this fraction of rows is free and no response is left to begin: the last rows move.
 COMPACT_FRACTION = 1 / 16
 MAX_PREFILL_TOKENS = 1 << 15  # in one pass, so that prompts need no more memory than the decoding
+MAX_MASKED = 1 << 26  # elements of the mask of one pass over new tokens of contexts
 
 
 class Prefill(NamedTuple):
@@ -158,13 +218,23 @@ class Decoding:
 
     `job` is -1 where a row is free; `count` are the tokens sampled. Tokens and their scores are kept in rings over
     steps, which are as long as the longest response may be.
+
+    With `past` each job has a row of its own, whose keys and values stay there for the next turn.
     """
 
     def __init__(
-        self, model: Any, ends: Collection[int], prompts: Sequence[list[int]], jobs: Sequence[Job], rows: int
+        self,
+        model: Any,
+        ends: Collection[int],
+        prompts: Sequence[list[int]],
+        jobs: Sequence[Job],
+        rows: int,
+        past: Past | None = None,
     ) -> None:
         self.model, self.ends, self.prompts, self.jobs = model, np.array([*ends]), prompts, jobs
-        self.cache = RowCache(model, rows, max(len(prompts[job.prompt]) + job.limit for job in jobs))
+        self.past = past if past and "flash" not in (model.config._attn_implementation or "") else None
+        longest = past.limit if past else max(len(prompts[job.prompt]) + job.limit for job in jobs)
+        self.cache = RowCache(model, rows, longest)
         self.job, self.count, self.limit, self.prompt_length = (np.full(rows, x, np.int64) for x in (-1, 0, 0, 0))
         self.seeds = np.zeros(rows, np.uint64)
         longest = max(job.limit for job in jobs)
@@ -174,6 +244,10 @@ class Decoding:
         self.step = self.begun = 0
         self.prefill: Prefill | None = None
         self.results: list[Any] = [None] * len(jobs)  # (tokens, log-probs, mean entropy) of each job
+        if self.past and self.past.cache:
+            self._go_on(self.past.cache, self.past.job)
+        elif self.past:
+            self.past.cache, self.past.job = self.cache, np.arange(rows)
 
     def refill(self) -> bool:
         """Begin responses in free rows if enough are free; False when there is nothing left to do."""
@@ -187,15 +261,12 @@ class Decoding:
                 prefill = self._run_prompts(list(dict.fromkeys(job.prompt for job in coming)))
             n = next((i for i, job in enumerate(coming) if job.prompt not in prefill.place), len(coming))
             jobs, rows, free = coming[:n], free[:n], free[n:]
-            self.job[rows], self.count[rows] = np.arange(self.begun, self.begun + n), 0
-            self.limit[rows], self.seeds[rows] = [job.limit for job in jobs], [job.seed for job in jobs]
-            self.prompt_length[rows] = [len(self.prompts[job.prompt]) for job in jobs]
+            self._begin(rows, np.arange(self.begun, self.begun + n))
             row, source = self._on_device(rows), self._on_device([prefill.place[job.prompt] for job in jobs])
             self.cache.write(row, prefill.cache, source, self._on_device(self.prompt_length[rows]))
             if not len(self.logits):
                 self.logits = prefill.logits.new_zeros(len(self.job), prefill.logits.shape[1])
             self.logits[row] = prefill.logits[source]
-            self.begun += n
         # Responses to the last prompt that have not begun use the same pass.
         last = self.jobs[end].prompt if end < len(self.jobs) else -1
         if prefill is None or last not in prefill.place:
@@ -207,6 +278,42 @@ class Decoding:
             prefill.cache.batch_select_indices(index)
             self.prefill = Prefill(prefill.cache, prefill.logits[index], {last: 0})
         return True
+
+    def _begin(self, rows: np.ndarray, jobs: np.ndarray) -> None:
+        """These rows have these jobs."""
+        begun = [self.jobs[job] for job in jobs]
+        self.job[rows], self.count[rows] = jobs, 0
+        self.limit[rows], self.seeds[rows] = [job.limit for job in begun], [job.seed for job in begun]
+        self.prompt_length[rows] = [len(self.prompts[job.prompt]) for job in begun]
+        self.begun += len(rows)
+
+    def _go_on(self, cache: RowCache, jobs: np.ndarray) -> None:
+        """Row i goes on with the context of job `jobs[i]`: what the cache does not have of it is run, padded on the
+        right."""
+        self.cache = cache
+        self._begin(np.arange(len(jobs)), jobs)
+        cache.reserve(int(self.prompt_length.max()))
+        cached = cache.lengths.tolist()
+        new = [self.prompts[self.jobs[job].prompt][n:] for job, n in zip(jobs, cached, strict=True)]
+        tokens = min(MAX_PREFILL_TOKENS, MAX_MASKED // int(self.prompt_length.max()))
+        at_once, logits = max(1, tokens // max(map(len, new))), []
+        for start in range(0, len(jobs), at_once):
+            some = new[start : start + at_once]
+            part, widest = cache.part(start, start + len(some)), max(map(len, some))
+            count = self._on_device([len(ids) for ids in some])
+            row, last = torch.arange(len(some), device=count.device), part.lengths + count - 1
+            place = part.lengths[:, None] + torch.arange(widest, device=count.device)
+            hidden = hidden_states(
+                self.model,
+                input_ids=self._on_device([ids + [0] * (widest - len(ids)) for ids in some]),
+                attention_mask=part.masks(int(last.max()) + 1, new=count),
+                position_ids=place.minimum(last[:, None]),  # the model may have no position beyond
+                past_key_values=part,
+                use_cache=True,
+            )
+            part.lengths += count  # and with them those of `cache`
+            logits.append(logits_of(self.model, hidden[row, count - 1]))
+        self.logits = torch.cat(logits)
 
     def _run_prompts(self, prompts: list[int]) -> Prefill:
         """Run as many of these prompts as one pass takes, padded on the right. Causal attention ignores the padding."""
@@ -243,20 +350,27 @@ class Decoding:
         if not len(going):
             return
         if self.begun == len(self.jobs) and len(going) <= (1 - COMPACT_FRACTION) * len(self.job):
-            # Keep only these rows: the last ones move to the places of rows that have ended.
-            rows = np.arange(len(going))
-            rows[np.setdiff1d(rows, going)] = going[going >= len(going)]
+            # Only these rows go on: the last ones move to the places of rows that have ended.
+            order = in_front(self.job >= 0)
+            rows = order[: len(going)]
             index, going = self._on_device(rows), np.arange(len(going))
             for name in ("job", "count", "limit", "prompt_length", "seeds"):
                 setattr(self, name, getattr(self, name)[rows])
             self.tokens, self.scores, token = self.tokens[:, rows], self.scores[:, :, index], token[index]
-            self.cache.keep(index)
-        attention = self.cache.masks(int((self.prompt_length + self.count)[going].max()))
+            if self.past:  # the rows behind stay for the next turn
+                order = np.append(order, np.arange(len(order), len(self.past.job)))
+                self.past.job = self.past.job[order]
+                index = self._on_device(order)
+            self.cache.keep(index, len(rows))
+        longest = int((self.prompt_length + self.count)[going].max())
+        if self.past:  # nor may a row that has ended become shorter
+            longest = max(longest, int(self.cache.lengths[: self.cache.going].max()) + 1)
+        attention = self.cache.masks(longest)
         hidden = hidden_states(
             self.model,
             input_ids=token[:, None],
             attention_mask=attention,
-            position_ids=self.cache.lengths[:, None],
+            position_ids=self.cache.lengths[: self.cache.going, None],
             past_key_values=self.cache,
             use_cache=True,
         )

@@ -22,7 +22,7 @@ from torch import Tensor
 from diver.core.seeds import stream_seed, uniform
 from diver.core.types import DiverError, Diverged, Group, Problem, Rollout
 from diver.sample.base import Generation, Job, Key, Request, SamplingParams, prompts_that_fit
-from diver.sample.decoding import Decoding, check_layers
+from diver.sample.decoding import Decoding, Past, check_layers
 from diver.sample.policy import Policy, entropy, positions
 
 BLOCK = 64  # consecutive samples of one problem in an evaluation
@@ -142,21 +142,29 @@ class HFGenerator:
         temperature: float,
         rows: int = 0,
         ends: Collection[int] | None = None,
+        past: Past | None = None,
     ) -> list[Rollout]:
         """A response to each job, in their order, `rows` at a time (0: automatic), up to a token of `ends`.
+
+        With `past` all are decoded together. It has the contexts of these jobs up to the last turn, and has this turn
+        afterwards.
 
         A response draws its tokens by its own seed; at temperature 0 each is the most likely one, scored at 1. The
         others in the batch affect it by rounding only. Products of other sizes may be summed in other orders, and a
         token differs where its random number falls into the gap.
         """
         ends = self.ends if ends is None else ends
-        rows = rows or self.max_num_seqs or self.rows_for(max(len(prompts[job.prompt]) + job.limit for job in jobs))
+        rows = (
+            len(jobs)
+            if past
+            else rows or self.max_num_seqs or self.rows_for(max(len(prompts[job.prompt]) + job.limit for job in jobs))
+        )
         training = self.model.training
         self.model.eval()
         autocast = torch.autocast(self.model.device.type, self.precision, enabled=self.precision is not None)
         try:
             with torch.inference_mode(), autocast:
-                batch = Decoding(self.model, ends, prompts, jobs, min(rows, len(jobs)))
+                batch = Decoding(self.model, ends, prompts, jobs, min(rows, len(jobs)), past)
                 while batch.refill():
                     logp = torch.log_softmax(batch.logits.float() / (temperature or 1.0), -1)
                     token = draw(logp.exp(), uniform(batch.seeds, batch.count)) if temperature else greedy(logp)

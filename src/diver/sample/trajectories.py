@@ -25,6 +25,7 @@ from diver.core.turns import ENVIRONMENT, POLICY, Turn, marked_actions
 from diver.core.types import DiverError, Grade, Problem, Reward, Rollout
 from diver.diversity import action_key
 from diver.sample.base import Generation, Generator, Job, Key, Request, SamplingParams
+from diver.sample.decoding import Past
 from diver.tasks.templates import between_turns
 from diver.tasks.verify import EnvironmentGrader, get_grader
 
@@ -129,17 +130,34 @@ class Trajectories:
         ends: Collection[int] | None = None,
     ) -> list[Rollout]:
         """A trajectory for each job, in their order; see `HFGenerator.respond`."""
-        room = self.context or math.inf
         trajectories = []
         for job in jobs:
             problem = self.problems[job.problem]
             grader = get_grader(problem.verifier)
             assert isinstance(grader, EnvironmentGrader)  # `playing` has looked
             trajectories.append(Trajectory(job, problem, grader, prompts[job.prompt]))
-        while going := [trajectory for trajectory in trajectories if not trajectory.over]:
-            contexts: dict[tuple[int, ...], int] = {}  # each distinct one is run once
+        limit = max(map(self._most_tokens, trajectories))
+        rows = self.generator.max_num_seqs or self.generator.rows_for(limit)
+        for start in range(0, len(trajectories), rows):
+            self._play(trajectories[start : start + rows], temperature, ends, Past(limit))
+        return [trajectory.rollout() for trajectory in trajectories]
+
+    def _most_tokens(self, trajectory: Trajectory) -> int:
+        """The most positions that the context of a trajectory at its beginning may come to."""
+        environment = trajectory.environment
+        said = environment.max_observation_tokens + len(self.before) + len(self.after)
+        most = len(trajectory.context) + trajectory.job.limit + environment.max_turns * said
+        return min(most, self.context or most)
+
+    def _play(
+        self, trajectories: Sequence[Trajectory], temperature: float, ends: Collection[int] | None, past: Past
+    ) -> None:
+        """All turns of trajectories whose keys and values are kept between turns."""
+        room, going = self.context or math.inf, [*trajectories]
+        while going:
+            contexts: dict[tuple[int, ...], int] = {}  # equal ones are run once, where none is kept yet
             turn = [t.next_job(contexts.setdefault(tuple(t.context), len(contexts)), room) for t in going]
-            replies = self.generator.respond([*map(list, contexts)], turn, temperature, ends=ends)
+            replies = self.generator.respond([*map(list, contexts)], turn, temperature, ends=ends, past=past)
             for trajectory, reply in zip(going, replies, strict=True):
                 trajectory.take(reply)
             spoken = [trajectory for trajectory in going if not trajectory.truncated]
@@ -149,7 +167,8 @@ class Trajectories:
             )
             for trajectory, answer in zip(spoken, answers, strict=True):
                 trajectory.hear(answer, self.observation_tokens, room)
-        return [trajectory.rollout() for trajectory in trajectories]
+            past.keep([i for i, trajectory in enumerate(going) if not trajectory.over])
+            going = [trajectory for trajectory in going if not trajectory.over]
 
     def observation_tokens(self, text: str, most: int) -> list[int]:
         """An observation within the marks of the template. It is untrusted: bounded, and no mark in it is one."""
