@@ -308,6 +308,13 @@ def test_settings_out_of_range_name_themselves():
         method_named("verified-replay", replay={"keep": "latest", "weights": "frequency"})
 
 
+def test_settings_of_a_replay_that_is_off_are_refused():
+    """A run would otherwise be taken for one with replay."""
+    with pytest.raises(DiverError, match=r"^method.replay: without alpha .* so capacity, keep would have no effect"):
+        method_named("max-rl", replay={"capacity": 4, "keep": "latest"})
+    assert method_named("max-rl", replay={"alpha": 0.1, "capacity": 4}).replay.capacity == 4
+
+
 def test_a_run_continues_with_its_bank(tmp_path, monkeypatch):
     """Stopped after 2 of 3 steps and resumed: rows, weights and bank equal those of a run in one go."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
