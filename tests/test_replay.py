@@ -3,6 +3,7 @@ all worked out by hand."""
 
 import dataclasses
 import json
+import math
 
 import pytest
 from diver_command import diver as command
@@ -13,7 +14,7 @@ from diver.core.settings import settings
 from diver.core.turns import POLICY, Action, Turn
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout
 from diver.diversity.equational import formulas
-from diver.methods import check_needs, method_named
+from diver.methods import check_needs, check_replayed, method_named
 from diver.methods.grpo import ClipHigher
 from diver.methods.replay import KEY, Replay, solution_of
 from diver.tasks.verify import with_keys
@@ -295,6 +296,16 @@ def test_a_replay_of_ones_own_is_needed_from_the_engine():
         check_needs(Own(), "TRL", ("responses",))
 
 
+@pytest.mark.parametrize("lacks", [{"advantage": [math.nan]}, {"tokens": [None]}, {"tokens": [[]]}, None])
+def test_a_replay_of_ones_own_without_its_numbers_is_named(lacks):
+    """An advantage that was forgotten is NaN, and the update would say that the policy has diverged."""
+    whole = group("p", rollout([1, 2], "a")).with_each(advantage=[0.5])
+    assert check_replayed(Own(), [whole]) == [whole]
+    wrong = dataclasses.replace(whole, prompt_tokens=()) if lacks is None else whole.with_each(**lacks)
+    with pytest.raises(DiverError, match="method 'own', problem 'p': replayed rollout 0 needs tokens, .* advantage"):
+        check_replayed(Own(), [wrong])
+
+
 def test_ages_need_steps():
     with pytest.raises(DiverError, match=r"give progress as Progress\(step, steps\)"):
         method_named("verified-replay").apply([group("p", rollout([1], "a"))], 0.5, state={})
@@ -306,6 +317,13 @@ def test_settings_out_of_range_name_themselves():
             method_named("verified-replay", replay=table)
     with pytest.raises(DiverError, match="weights = 'frequency' counts solutions"):
         method_named("verified-replay", replay={"keep": "latest", "weights": "frequency"})
+
+
+def test_settings_of_a_replay_that_is_off_are_refused():
+    """A run would otherwise be taken for one with replay."""
+    with pytest.raises(DiverError, match=r"^method.replay: without alpha .* so capacity, keep would have no effect"):
+        method_named("max-rl", replay={"capacity": 4, "keep": "latest"})
+    assert method_named("max-rl", replay={"alpha": 0.1, "capacity": 4}).replay.capacity == 4
 
 
 def test_a_run_continues_with_its_bank(tmp_path, monkeypatch):

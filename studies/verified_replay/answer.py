@@ -25,12 +25,17 @@ ON_DIVER = "diver-mix, replay"
 class Question(NamedTuple):
     """A difference between two settings that the protocol asks for."""
 
-    text: str
+    change: str
+    where: str
     more: Runs
     less: Runs
     level: float = QUESTIONS
     is_sentence: bool = True
     """Whether a sentence states it, beside the table."""
+
+    @property
+    def seeds(self) -> int:
+        return len(self.more.keys() & self.less.keys())
 
     def at(self, k: int) -> Estimate:
         return gap(self.more, self.less, HELD_OUT, k, self.level)
@@ -42,9 +47,11 @@ def answer(found: Finished, picture: Path) -> list[str]:
     if not decision:
         return []
     _draw(found, picture)
-    asked = [q for q in _questions(found) if q.more.keys() & q.less.keys()]
-    sentences = [sentence, *(_sentence(q) for q in asked if q.is_sentence)]
-    parts = ["## What to turn on\n", "\n".join(f"- {s}" for s in sentences) + "\n"]
+    asked = [q for q in _questions(found) if q.seeds]
+    sentences = [_sentence(q) for q in asked if q.is_sentence and q.seeds >= SEEDS]
+    parts = ["## What to turn on\n", "\n".join(f"- {s}" for s in (sentence, *sentences)) + "\n"]
+    if sentences:
+        parts += [f"Held-out problems, temperature 0.6; brackets hold intervals of {100 * QUESTIONS:.1f} %.\n"]
     parts += [f"![Pass@k minus that of tuned clip-higher]({picture.name})\n"]
     parts += ["*Held-out problems, temperature 0.6, in points; bars are intervals of 95 % over seeds and problems.*\n"]
     parts += _by_samples(found)
@@ -57,8 +64,8 @@ def answer(found: Finished, picture: Path) -> list[str]:
     if asked:
         parts += ["## What each part adds\n"]
         parts += [f"Held-out problems, temperature 0.6, in points; intervals of {100 * QUESTIONS:.1f} %.\n"]
-        cells = [[q.text, *(points(q.at(k)) for k in (1, 64))] for q in asked]
-        parts += [markdown(["", "Pass@1", "Pass@64"], cells)]
+        cells = [[f"{q.change}, {q.where}", str(q.seeds), *(points(q.at(k)) for k in (1, 64))] for q in asked]
+        parts += [markdown(["", "seeds", "Pass@1", "Pass@64"], cells)]
     return parts
 
 
@@ -79,10 +86,11 @@ def _decision(found: Finished) -> tuple[list[list[str]], str]:
             table.append(cells)
     if None in above.values():
         return table, "Not decided yet: a setting and the baseline need the same three or more seeds on both testbeds."
-    if both := [label for label in found.labels if all(above.get((label, t)) for t in TESTBEDS)]:
-        return table, f"Above tuned clip-higher at Pass@1 and at Pass@64 on both testbeds: {', '.join(both)}."
-    one = [f"{label} ({TITLES[t]})" for (label, t), is_above in above.items() if is_above]
+    both = [label for label in found.labels if all(above.get((label, t)) for t in TESTBEDS)]
+    one = [f"{label} ({TITLES[t]})" for (label, t), is_above in above.items() if is_above and label not in both]
     only = f" On one testbed: {', '.join(one)}." if one else ""
+    if both:
+        return table, f"Above tuned clip-higher at Pass@1 and at Pass@64 on both testbeds: {', '.join(both)}.{only}"
     return table, f"No setting is above tuned clip-higher at Pass@1 and at Pass@64 on both testbeds.{only}"
 
 
@@ -92,27 +100,27 @@ def _questions(found: Finished) -> list[Question]:
     def control(label: str) -> Runs:
         return found.runs("maze", label, "controls")
 
+    tokens, frequency = "replay in place of more rollouts at equal gradient tokens", "weights by frequency"
+    latest, one = "one response per solution in place of the latest responses", "several responses per problem"
     return [
-        Question("replay at equal gradient tokens, mazes", replay, control(MORE_ROLLOUTS)),
-        Question("uniform weights over weights by frequency, mazes", replay, control("by frequency")),
-        Question(
-            "one response per solution over the latest responses, mazes", replay, control("latest"), is_sentence=False
-        ),
+        Question(tokens, "in mazes", replay, control(MORE_ROLLOUTS)),
+        Question(f"uniform weights in place of {frequency}", "in mazes", replay, control("by frequency")),
+        Question(latest, "in mazes", replay, control("latest"), is_sentence=False),
         *(
-            Question(f"DIVER on top of replay, {TITLES[t]}", found.runs(t, ON_DIVER), found.runs(t, REPLAY))
-            for t in TESTBEDS
+            Question("DIVER on top of replay", where, found.runs(t, ON_DIVER), found.runs(t, REPLAY))
+            for t, where in zip(TESTBEDS, ("on Countdown", "in mazes"), strict=True)
         ),
-        Question("several responses per problem over one, mazes (95 %)", replay, control("one response"), 0.95, False),
+        Question(f"{one} in place of one", "in mazes (95 %)", replay, control("one response"), 0.95, False),
     ]
 
 
 def _sentence(question: Question) -> str:
-    """What a part adds at Pass@64; the table beside it has Pass@1."""
+    """What a change does to Pass@64; the table of all questions has Pass@1."""
     estimate = question.at(64)
-    text = question.text[0].upper() + question.text[1:]
+    what = f"With {question.change}, Pass@64 {question.where}"
     if estimate.low > 0 or estimate.high < 0:
-        return f"{text}: {points(estimate)} points of Pass@64."
-    return f"{text}: no significant difference at Pass@64, {points(estimate)} points."
+        return f"{what} changes by {points(estimate)} points."
+    return f"{what} does not change significantly: {points(estimate)} points."
 
 
 def _by_samples(found: Finished) -> list[str]:
@@ -121,13 +129,13 @@ def _by_samples(found: Finished) -> list[str]:
     for k in KS:
         cells = [str(k)]
         for testbed in TESTBEDS:
-            levels = {label: mean(found.runs(testbed, label), HELD_OUT, k) for label in found.labels}
-            levels = {label: level for label, level in levels.items() if not np.isnan(level)}
-            if len(found.runs(testbed, BASELINE)) < SEEDS or len(levels) < len(found.labels):
+            runs = _of_shared_seeds(found, testbed)
+            if len(runs[BASELINE]) < SEEDS:
                 cells += ["–", "–"]
                 continue
+            levels = {label: mean(of, HELD_OUT, k) for label, of in runs.items()}
             best = max(levels, key=lambda label: levels[label])
-            cells += [best, "–" if best == BASELINE else points(found.over_baseline(testbed, best, k))]
+            cells += [best, "–" if best == BASELINE else points(gap(runs[best], runs[BASELINE], HELD_OUT, k))]
         table.append(cells)
     header = ["samples k", *(f"{TITLES[t]}: {column}" for t in TESTBEDS for column in ("turn on", "gain"))]
     return [
@@ -138,6 +146,13 @@ def _by_samples(found: Finished) -> list[str]:
         "none.\n",
         markdown(header, table),
     ]
+
+
+def _of_shared_seeds(found: Finished, testbed: str) -> dict[str, Runs]:
+    """The final runs of every setting, of the seeds that all settings have: means over other seeds do not compare."""
+    runs = {label: found.runs(testbed, label) for label in found.labels}
+    seeds = sorted(set.intersection(*map(set, runs.values())))
+    return {label: {seed: of[seed] for seed in seeds} for label, of in runs.items()}
 
 
 def _draw(found: Finished, path: Path) -> None:

@@ -12,7 +12,17 @@ from diver.core.tables import markdown
 from method_comparison.results import Record, Runs, pass_at
 from verified_replay.answer import answer
 from verified_replay.results import KS, TITLES, Finished, gap, mean, points
-from verified_replay.study import BASELINE, RECORDS, REPLAY, SELECTION, TESTBEDS, Planned, Study, score
+from verified_replay.study import (
+    BASELINE,
+    RECORDS,
+    REPLAY,
+    SELECTION,
+    TESTBEDS,
+    TUNED_ALPHA,
+    Planned,
+    Study,
+    score,
+)
 
 DASH = "–"
 INTRODUCTION = """\
@@ -21,7 +31,7 @@ INTRODUCTION = """\
 Does [`verified-replay`](../methods.md#outcomes-only) gain over clip-higher at a tuned learning rate, with new problems
 and new seeds? The protocol, `studies/verified_replay/study.toml`, was committed before the first run.
 `python -m verified_replay` makes the runs and this page. The [comparison of methods](method-comparison.md) stays as it
-was. The runs of SmolLM2 on GSM8K were cut for want of hours: no run here is of a language model of its size.
+was. The runs of SmolLM2 on GSM8K were cut to save hours: no run here is of a language model of its size.
 """
 
 
@@ -32,7 +42,10 @@ def write_page(study: Study) -> Path:
     if missing := sum(record is None for _, record in planned):
         chosen = all(study.choice(testbed).alpha is not None for testbed in TESTBEDS)
         more = "" if chosen else ", besides those whose learning rate is not chosen yet"
-        parts.append(f"**Not finished**: {missing} of {len(planned)} runs have no record{more}.\n")
+        parts.append(
+            f"**Not finished**: {missing} of {len(planned)} runs have no record{more}. Where a setting has one seed, "
+            "its intervals are over problems alone.\n"
+        )
     page, found = study.out / f"{RECORDS}.md", Finished(study)
     parts += answer(found, page.with_suffix(".png"))
     parts += _tables(found, study.config["temperatures"]) + _tuning(study) + _cost(planned, found)
@@ -43,12 +56,14 @@ def write_page(study: Study) -> Path:
 def _tuning(study: Study) -> list[str]:
     parts = ["## Tuning\n"]
     for testbed in TESTBEDS:
-        choice, table = study.choice(testbed), []
+        choice, table, lowest = study.choice(testbed), [], dict[str, float]()
         for run in study.tuning(testbed):
             if (record := study.record(run)) is None:
                 continue
             rate = run.job.changes["train"]["learning_rate"]
-            alpha = run.job.changes["method"].get("replay", {}).get("alpha")
+            lowest[run.label] = min(rate, lowest.get(run.label, rate))
+            unchanged = TUNED_ALPHA if run.label == REPLAY else None
+            alpha = run.job.changes["method"].get("replay", {}).get("alpha", unchanged)
             values = [pass_at(record, SELECTION, k).mean() for k in (1, 64)]
             table.append(
                 [
@@ -65,8 +80,7 @@ def _tuning(study: Study) -> list[str]:
                 f"{TITLES[testbed]}, selection problems, temperature 0.6, in per cent. Chosen: {chosen}{alpha_text}.\n"
             ]
             parts += [markdown(["", "learning rate", "alpha", "Pass@1", "Pass@64", "criterion"], table)]
-            lowest = min(study.config["learning_rates"][testbed])
-            if ends := [label for label, rate in choice.rates.items() if rate <= lowest]:
+            if ends := [label for label, rate in choice.rates.items() if rate <= lowest[label]]:
                 parts += [
                     f"Chosen at the lowest rate that was run: {', '.join(ends)}. A lower rate was not tried and may be "
                     "better.\n"
@@ -96,7 +110,11 @@ def _tables(found: Finished, temperatures: Sequence[float]) -> list[str]:
                         "difference in points.\n"
                     )
                     parts.append(markdown(header, table))
-    return ["## All final runs\n", "Intervals of 95 % over seeds and problems.\n", *parts] if parts else []
+    about = (
+        "Intervals of 95 % over seeds and problems. A difference from clip-higher is over the seeds that both have, a "
+        "level over all.\n"
+    )
+    return ["## All final runs\n", about, *parts] if parts else []
 
 
 def _cost(planned: Sequence[tuple[Planned, Record | None]], found: Finished) -> list[str]:

@@ -121,6 +121,21 @@ def test_at_the_first_mini_batch_it_is_alpha_times_the_published_one(aggregation
     assert metrics["policy/grad_norm"] == pytest.approx(metrics["replay/grad_norm"], rel=1e-6)
 
 
+def test_log_probs_are_those_of_the_engine_also_where_an_advantage_is_0():
+    """A method of one's own gives tokens and advantages, one of which may be 0, and no log-probs."""
+    sampled = [group.with_each(advantage=[0.0] * len(group)) for group in rollout_batch(TEMPERATURE)[:2]]
+    replayed = [g.with_each(logprobs=[None] * len(g)) for g in replayed_groups()]
+    replayed[1] = replayed[1].with_each(advantage=[0.0, -ALPHA])
+    model = tiny_model()
+    recorder = Recorder(model)
+    metrics = run(model, recorder, sampled, replayed, len(sampled))
+    assert relative(recorder.gradients[0], published(tiny_model(), replayed)) < 1e-5
+    with torch.no_grad():
+        rows = [(g.prompt_tokens, r.tokens) for g in replayed for r in g.rollouts]
+        scores = [float(token_logprobs(tiny_model(), list(p), t, TEMPERATURE).mean()) for p, t in rows]
+    assert metrics["replay/logprob"] == pytest.approx(np.mean(scores), rel=1e-5)
+
+
 @pytest.mark.parametrize("budget", [1, 40, 10_000])
 def test_of_a_trajectory_it_is_that_of_the_tokens_of_the_policy(budget):
     """With the environment's tokens as context. Means are over the policy's tokens, as are all metrics."""

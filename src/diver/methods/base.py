@@ -448,6 +448,18 @@ def _sampled_of(groups: Sequence[Group], sampled: Sequence[Group]) -> list[Group
     return [next((whole for whole in waiting if rows(part) <= rows(whole)), part) for part in groups]
 
 
+def check_replayed(method: Method, groups: Sequence[Group]) -> Sequence[Group]:
+    """The groups that `Method.replayed` gave. DiverError if an update could not train on one of them."""
+    for group in groups:
+        for i, rollout in enumerate(group.rollouts):
+            known = group.prompt_tokens and rollout.tokens is not None and rollout.length
+            if not known or not math.isfinite(rollout.advantage):
+                raise method._error(
+                    group, f"replayed rollout {i} needs tokens, the prompt_tokens of its group and a finite advantage"
+                )
+    return groups
+
+
 def check_needs(method: Method, engine: str, carries: Collection[str]) -> None:
     """Raises DiverError if `method` needs what `engine` does not give."""
     missing = [need for need in sorted(method.needs) if need not in carries]

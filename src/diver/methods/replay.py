@@ -17,6 +17,7 @@ at once. Departures: the release multiplies alpha by (G - 1) / G^2 and divides i
 neither is done.
 """
 
+import dataclasses
 import hashlib
 import re
 from collections.abc import Sequence
@@ -59,6 +60,12 @@ class Replay:
     responses found first are dropped."""
 
     def __post_init__(self) -> None:
+        fields = dataclasses.fields(self) if not self.alpha else ()
+        if changed := [field.name for field in fields if getattr(self, field.name) != field.default]:
+            raise ValueError(
+                f"without alpha nothing is replayed, so {', '.join(changed)} would have no effect; give alpha, such "
+                "as 0.1"
+            )
         if self.keep == "latest" and self.weights == "frequency":
             raise ValueError(
                 "weights = 'frequency' counts solutions, and keep = 'latest' does not distinguish them; use 'uniform'"

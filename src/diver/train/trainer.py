@@ -23,6 +23,7 @@ from diver.core.seeds import draw_indices, stream_seed
 from diver.core.tables import counted
 from diver.core.types import DiverError, Grade, Group, Progress, sampling_metrics
 from diver.evaluate.evaluate import Task, evaluate, metrics
+from diver.methods import check_replayed
 from diver.recipe.recipe import Recipe
 from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import load_policy, precision_note, weights_digest
@@ -132,7 +133,8 @@ class Trainer:
         with _timed(timings, "update", bar):
             replayed = None
             if replays:  # none in a step without sampled groups to train on, which has no update
-                replayed = method.replayed(self.state, recipe.train.batch_size, progress) if groups else []
+                again = method.replayed(self.state, recipe.train.batch_size, progress) if groups else []
+                replayed = check_replayed(method, again)
             for part in self.optimizer.param_groups:
                 part["lr"] = recipe.train.learning_rate * min(1.0, step / max(1, recipe.train.warmup_steps))
             torch.manual_seed(stream_seed(recipe.run.seed, "dropout", step))  # for models with dropout

@@ -182,7 +182,8 @@ def update(
     shares = [list((replayed or [])[i :: len(mini_batches)]) for i in range(len(mini_batches))]
     if replayed:  # KL and entropy terms apply to sampled rollouts only
         without_terms = dataclasses.replace(loss, kl_coef=0.0, entropy_coef=0.0)
-        shares = [_recomputed(policy, share, without_terms, config, temperature) for share in shares]
+        of_all = dataclasses.replace(config, skip_zero_advantage=False)  # they need not have log-probs yet
+        shares = [_recomputed(policy, share, without_terms, of_all, temperature) for share in shares]
     for i, (mini_batch, share) in enumerate(zip(mini_batches, shares, strict=True)):
         # Zeros, not None: AdamW leaves out a parameter without a gradient, momentum and all.
         for p in parameters:

@@ -43,7 +43,7 @@ from diver.integrations.verl.batch import columns, put, read_groups
 from diver.integrations.verl.config import KEY, NAME, Plugin, check, read_plugin
 from diver.integrations.verl.replay import Kind, MiniBatches, Replayed, add_rows, row_multiple, weights_by_key
 from diver.integrations.verl.reward import ends
-from diver.methods import check_outcomes
+from diver.methods import check_outcomes, check_replayed
 from diver.methods.replay import replay_metrics
 from diver.recipe.recipe import identity
 from diver.recipe.run import earlier_identity
@@ -151,7 +151,7 @@ class DiverTrainer(PPOTrainerSync):
         if not self.replays or not self._rollouts or self.config.trainer.critic_warmup > self.global_steps:
             return batch
         groups = self.method.replayed(self.state, self.config.data.train_batch_size, self._progress)
-        if not groups:
+        if not check_replayed(self.method, groups):
             return batch
         ranks = max(self.actor_rollout_wg._query_dispatch_info("actor")) + 1
         actor, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
