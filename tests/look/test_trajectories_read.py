@@ -119,7 +119,8 @@ def test_skyrl_with_all_turns_in_one(tmp_path):
     """`run_search.sh` and `run_skyrl_sql.sh` have use_conversation_multi_turn=false, so no token separates turns."""
     search = f"<search>x</search>\n<information>{SECRET}</information>\n"
     sql = f"<sql>x</sql>\n\n<observation>{SECRET}\n<reminder>4 turns left</reminder></observation>\n\n"
-    rows = [skyrl_row(search + "<answer>7</answer>"), skyrl_row(search + search[:-30]), skyrl_row(sql + "7", "text2sql")]
+    rows = [skyrl_row(search + "<answer>7</answer>"), skyrl_row(search + search[:-30])]
+    rows.append(skyrl_row(sql + "7", "text2sql"))
     (group,) = diver.read(write_rows(tmp_path / "x.jsonl", rows))
     assert group.responses == [
         "<search>x</search>\n<answer>7</answer>", "<search>x</search>\n<search>x</search>", "<sql>x</sql>\n7"
@@ -224,26 +225,27 @@ def policy(**message):
     return {"role": "assistant", "content": "", **message}
 
 
+def search(**arguments):
+    return {"name": "search", **arguments}
+
+
 @pytest.mark.parametrize(
     "acts",
     [
-        lambda q: [policy(tool_calls=[{"name": "search", "args": {"query": q}, "type": "tool_call"}])],  # LangChain
-        lambda q: [policy(content=[{"type": "tool_use", "name": "search", "input": {"query": q}}])],  # Anthropic
-        lambda q: [policy(tool_calls=[{"type": "custom", "custom": {"name": "search", "input": f'{{"query": "{q}"}}'}}])],
-        lambda q: [policy(content=f'<tool_call>{{"name": "search", "parameters": {{"query": "{q}"}}}}</tool_call>')],
-        lambda q: [policy(actions=[["search", {"query": q}]])],
-        lambda q: [{"role": "tool_call", "content": f'{{"name": "search", "arguments": {{"query": "{q}"}}}}'}],  # ms-swift
-        lambda q: [{"from": "function_call", "value": f'{{"name": "search", "arguments": {{"query": "{q}"}}}}'}],
-        lambda q: [
-            {"type": "reasoning", "summary": []},  # OpenAI's Responses
-            {"type": "custom_tool_call", "name": "search", "input": f'{{"query": "{q}"}}', "call_id": "c"},
-        ],
+        lambda q: [policy(tool_calls=[search(args=q, type="tool_call")])],  # LangChain
+        lambda q: [policy(content=[search(input=q, type="tool_use")])],  # Anthropic
+        lambda q: [policy(tool_calls=[{"type": "custom", "custom": search(input=json.dumps(q))}])],
+        lambda q: [policy(content=f"<tool_call>{json.dumps(search(parameters=q))}</tool_call>")],  # Llama
+        lambda q: [policy(actions=[["search", q]])],
+        lambda q: [{"role": "tool_call", "content": json.dumps(search(arguments=q))}],  # ms-swift
+        lambda q: [{"from": "function_call", "value": json.dumps(search(arguments=q))}],  # ShareGPT
+        lambda q: [{"type": "reasoning", "summary": []}, search(type="custom_tool_call", input=json.dumps(q))],
     ],
 )
 def test_other_forms_of_a_call(tmp_path, acts):
     """Their arguments were lost, so that different calls were equal, or the call was."""
     answer = [{"role": "tool", "content": SECRET}, {"role": "assistant", "content": "7"}]
-    rows = [{"prompt": "Q", "completion": [*acts(q), *answer], "reward": 1} for q in "xy"]
+    rows = [{"prompt": "Q", "completion": [*acts({"query": q}), *answer], "reward": 1} for q in "xy"]
     (group,) = diver.read(write_rows(tmp_path / "x.jsonl", rows))
     assert [rollout.actions for rollout in group.rollouts] == [(Action("search", f'{{"query": "{q}"}}'),) for q in "xy"]
     for rollout in group.rollouts:

@@ -185,7 +185,7 @@ def _parsed(text: str) -> Any:
 
 
 def normalised(value: Any) -> str:
-    """Arguments or a state as one text: JSON with sorted keys and without nulls. A text that is not JSON is unchanged.
+    """Arguments or a state as one text: JSON with sorted keys and without nulls, else the text between white space.
 
     Nulls are left out since parquet fills in the arguments of other calls with them.
     """
