@@ -22,7 +22,10 @@ from diver.core.types import DiverError, Group, Problem, Rollout
 from diver.look.groups import ACTION, BYTES, TURNS, Shown, browser_data
 from diver.look.page import pack
 from diver.look.problems import diversity_values
+from diver.look.read.columns import Part
+from diver.look.read.grouping import grouped
 from diver.look.read.marks import with_special_tokens, without_special_tokens
+from diver.look.source import Sample
 
 SECRET = "the tool's own words"
 SEARCH = Action("search", '{"k": 2, "query": "x"}')
@@ -368,6 +371,22 @@ def test_the_page_folds_turns_and_escapes_what_tools_say(tmp_path):
         assert first["actions"][0].startswith('f {"a": "</script>') and len(first["actions"][0]) <= ACTION
         assert len(rest) == TURNS - 2 and sum(len(t["text"]) for t in response["turns"]) <= browser["max_chars"]
         assert tool["cut"] == len(attack) * 1000 - len(tool["text"]) and "\x1b" not in tool["text"]
+
+
+def test_what_tools_say_counts_in_the_bounds_of_memory():
+    """Each group has 1 character of the policy, twice, and 80 of a tool; 200 hold two of them."""
+
+    def group(name):
+        turns = (Turn("assistant", "a"), Turn("tool", "x" * 80))
+        return Group(Problem(name, name, ""), (Rollout.of_turns(turns),))
+
+    sample = Sample(10, 200)
+    for name in "abcd":
+        sample.add(group(name), {})
+    assert len(sample.groups()) == 2
+    parts, read = [Part(name, group(name)) for name in "abcd"], []
+    found = grouped((read.append(part) or part for part in parts), {}, [], "x.jsonl", open_chars=200)
+    assert next(found).problem.id == "a" and len(read) == 3  # the third is one too many
 
 
 def test_turns_on_the_page_are_bounded(monkeypatch):
