@@ -117,6 +117,18 @@ class Down(Echo):
         raise ConnectionError("no server")
 
 
+class Leaves(Echo):
+    def step(self, text):
+        raise SystemExit("the tool called sys.exit")
+
+
+class NeverBegins(Echo):
+    timeout_s = 0.05
+
+    def reset(self, problem):
+        threading.Event().wait()
+
+
 class WithoutSteps(Environment):
     def reset(self, problem):
         return problem.prompt

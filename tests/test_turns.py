@@ -149,6 +149,8 @@ def test_anchors_are_what_the_environment_names_or_else_says():
     policy, named, told = Turn("assistant"), Turn("tool", "t", state="s"), Turn("user", "t")
     assert [*anchors([policy, named, policy, told, policy])] == [("start",), ("state", "s"), ("text", "t")]
     assert [*anchors([told, told, policy])] == [("text", "t", "t")]
+    assert [*anchors([policy, named, told, policy])] == [("start",), ("state", "s")]  # a second tool answers, too
+    assert [*anchors([named, Turn("tool", "t", state="r"), policy])] == [("state", "r")]
     assert [*anchors([policy, policy])] == [("start",), None]
     assert [*anchors([told, Turn("assistant", state="s")])] == [("state", "s")]
     assert [*anchors([])] == []

@@ -18,11 +18,14 @@ from test_report import packed
 
 import diver
 from diver.core.turns import Action, Turn
-from diver.core.types import Group, Problem, Rollout
+from diver.core.types import DiverError, Group, Problem, Rollout
 from diver.look.groups import ACTION, BYTES, TURNS, Shown, browser_data
 from diver.look.page import pack
 from diver.look.problems import diversity_values
+from diver.look.read.columns import Part
+from diver.look.read.grouping import grouped
 from diver.look.read.marks import with_special_tokens, without_special_tokens
+from diver.look.source import Sample
 
 SECRET = "the tool's own words"
 SEARCH = Action("search", '{"k": 2, "query": "x"}')
@@ -108,6 +111,42 @@ def test_skyrl_evaluations(tmp_path):
     assert group.rollouts[0].response == "<search> x </search>\n<answer>7</answer>"
 
 
+def skyrl_row(response, env_class="search"):
+    return {
+        "input_prompt": "Where?", "output_response": response, "score": 1.0, "stop_reason": "stop",
+        "env_class": env_class, "env_extras": {}, "data_source": "nq",
+    }  # fmt: skip
+
+
+def test_skyrl_with_all_turns_in_one(tmp_path):
+    """`run_search.sh` and `run_skyrl_sql.sh` have use_conversation_multi_turn=false, so no token separates turns."""
+    search = f"<search>x</search>\n<information>{SECRET}</information>\n"
+    sql = f"<sql>x</sql>\n\n<observation>{SECRET}\n<reminder>4 turns left</reminder></observation>\n\n"
+    rows = [skyrl_row(search + "<answer>7</answer>"), skyrl_row(search + search[:-30])]
+    rows.append(skyrl_row(sql + "7", "text2sql"))
+    (group,) = diver.read(write_rows(tmp_path / "x.jsonl", rows))
+    assert group.responses == [
+        "<search>x</search>\n<answer>7</answer>", "<search>x</search>\n<search>x</search>", "<sql>x</sql>\n7"
+    ]  # fmt: skip
+    assert [[turn.by_policy for turn in rollout.turns] for rollout in group.rollouts] == [
+        [True, False, True], [True, False, True, False], [True, False, True]
+    ]  # fmt: skip
+    x = Action("search", "x")
+    assert [rollout.actions for rollout in group.rollouts] == [(x,), (x, x), (Action("sql", "x"),)]
+    assert [SECRET in rollout.turns[1].text for rollout in group.rollouts] == [True] * 3
+    text = "a <information>b</information>"  # other environments do not write these tags
+    (group,) = diver.read(write_rows(tmp_path / "y.jsonl", [skyrl_row(text, "gsm8k")]))
+    assert group.responses == [text]
+    assert len(with_special_tokens("<information>" * 100_000, "search")) == 100_001
+
+
+def test_a_tool_that_says_the_mark_of_another_template(tmp_path):
+    header = "<|eot_id|><|start_header_id|>{}<|end_header_id|>\n\n"
+    text = "a" + header.format("user") + "b <|im_start|>assistant\nc<|im_end|>" + header.format("assistant") + "d"
+    (group,) = diver.read(write_rows(tmp_path / "x.jsonl", [skyrl_row(text)]))
+    assert group.responses == ["a\nd"]
+
+
 def test_verifiers_traces(tmp_path):
     shutil.copy(Path(__file__).with_name("verifiers-0.4.0.jsonl"), tmp_path / "traces.jsonl")
     (group,) = groups = diver.read(tmp_path)
@@ -119,6 +158,19 @@ def test_verifiers_traces(tmp_path):
     assert first.logprobs.tolist() == [-0.5, -0.25, -1]
     keys = [rollout.key for rollout in group.rollouts]
     assert keys[0] == keys[1] != keys[2]
+
+
+def test_verifiers_says_what_stopped_a_trace(tmp_path):
+    """`Trace.is_truncated` of verifiers 0.4: a limit stopped the trace, or the last response reached its length."""
+    (line, *_) = Path(__file__).with_name("verifiers-0.4.0.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for _ in range(3)]
+    for row, condition in zip(rows, ("max_turns", "agent_completed", None), strict=True):
+        row["traces"][0] |= {"stop_condition": condition}
+        row["traces"][0]["nodes"][2]["message"]["reasoning_content"] = "hm"
+    (group,) = diver.read(write_rows(tmp_path / "traces.jsonl", rows))
+    assert group.truncated.tolist() == [True, False, False]
+    first = group.rollouts[0]
+    assert first.turns[0].text.startswith("<think>\nhm\n</think>\nI look.") and "hm" not in first.response
 
 
 def test_results_of_verifiers_before(tmp_path):
@@ -152,6 +204,85 @@ def test_messages_with_tool_calls(tmp_path):
     write_rows(tmp_path / "chats.jsonl", rows)
     group = checked(diver.read(tmp_path / "chats.jsonl"), "named columns", [(SEARCH,), (SEARCH, OTHER)], [1, 0])
     assert group.problem.prompt == tuple(asked)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        [{"role": "system", "content": "Two calls left."}, {"role": "assistant", "content": "7"}],
+        [{"role": "user", "content": "Go on."}, {"role": "assistant", "content": "7"}],
+        [{"role": "assistant", "content": "7"}, {"role": "user", "content": "###STOP###"}],
+    ],
+)
+def test_who_speaks_after_the_first_action_is_the_environment(tmp_path, later):
+    """A question ends before the policy acts, so equal questions are one problem, whose trajectories differ."""
+    asked = [{"role": "system", "content": "S"}, {"role": "user", "content": "Where?"}]
+    rows = [{"messages": [*asked, *chat(call("search", {"query": q}))[:2], *later], "reward": 1} for q in "xy"]
+    (group,) = diver.read(write_rows(tmp_path / "x.jsonl", rows))
+    assert group.problem.prompt == tuple(asked) and group.responses == ["I look.\n7"] * 2
+    assert [rollout.actions for rollout in group.rollouts] == [(Action("search", f'{{"query": "{q}"}}'),) for q in "xy"]
+    assert [len(rollout.turns) for rollout in group.rollouts] == [4, 4]
+
+
+def policy(**message):
+    return {"role": "assistant", "content": "", **message}
+
+
+def search(**arguments):
+    return {"name": "search", **arguments}
+
+
+@pytest.mark.parametrize(
+    "acts",
+    [
+        lambda q: [policy(tool_calls=[search(args=q, type="tool_call")])],  # LangChain
+        lambda q: [policy(content=[search(input=q, type="tool_use")])],  # Anthropic
+        lambda q: [policy(tool_calls=[{"type": "custom", "custom": search(input=json.dumps(q))}])],
+        lambda q: [policy(content=f"<tool_call>{json.dumps(search(parameters=q))}</tool_call>")],  # Llama
+        lambda q: [policy(actions=[["search", q]])],
+        lambda q: [{"role": "tool_call", "content": json.dumps(search(arguments=q))}],  # ms-swift
+        lambda q: [{"from": "function_call", "value": json.dumps(search(arguments=q))}],  # ShareGPT
+        lambda q: [{"type": "reasoning", "summary": []}, search(type="custom_tool_call", input=json.dumps(q))],
+    ],
+)
+def test_other_forms_of_a_call(tmp_path, acts):
+    """Their arguments were lost, so that different calls were equal, or the call was."""
+    answer = [{"role": "tool", "content": SECRET}, {"role": "assistant", "content": "7"}]
+    rows = [{"prompt": "Q", "completion": [*acts({"query": q}), *answer], "reward": 1} for q in "xy"]
+    (group,) = diver.read(write_rows(tmp_path / "x.jsonl", rows))
+    assert [rollout.actions for rollout in group.rollouts] == [(Action("search", f'{{"query": "{q}"}}'),) for q in "xy"]
+    for rollout in group.rollouts:
+        assert [turn.role for turn in rollout.turns if not turn.by_policy] == ["tool"]
+        assert rollout.response.strip().endswith("7") and SECRET not in rollout.response
+
+
+def test_reasoning_of_openais_responses_is_no_environment(tmp_path):
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "7"}]}
+    rows = [{"prompt": "Q", "output": [{"type": "reasoning", "summary": []}, said], "reward": 1}]
+    (group,) = diver.read(write_rows(tmp_path / "x.jsonl", rows))
+    assert group.responses == ["7"] and group.rollouts[0].turns == ()
+
+
+def test_what_a_tool_says_in_anthropics_messages(tmp_path):
+    """A user has the answer of the tool; it is no question."""
+    result = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": SECRET}]}
+    rows = [
+        {"messages": [
+            {"role": "user", "content": "Q"},
+            policy(content=[{"type": "tool_use", "id": "t", "name": "f", "input": {"a": a}}]),
+            {"role": "user", "content": [result]},
+            policy(content="7"),
+        ], "reward": 1}
+        for a in (1, 2)
+    ]  # fmt: skip
+    (group,) = diver.read(write_rows(tmp_path / "x.jsonl", rows))
+    assert [[turn.text for turn in rollout.turns][1:] for rollout in group.rollouts] == [[SECRET, "7"]] * 2
+
+
+def test_actions_of_a_message_that_are_none_are_refused(tmp_path):
+    rows = [{"prompt": "Q", "completion": [policy(actions=[3])], "reward": 1}]
+    with pytest.raises(DiverError, match=r"x.jsonl:1, message 0: an action is a name, or a pair of name and arguments"):
+        diver.read(write_rows(tmp_path / "x.jsonl", rows))
 
 
 def test_actions_of_a_dump_are_measured_and_counted(tmp_path):
@@ -213,6 +344,7 @@ def test_words_of_templates():
     cut = "a\nuser\n<tool_response>\n1\n</tool_respo"
     assert [m["content"] for m in without_special_tokens(cut)] == ["a", "1\n</tool_respo"]
     assert [m["role"] for m in without_special_tokens(cut)] == ["assistant", "tool"]
+    assert [m["content"] for m in without_special_tokens(two.replace("a\nuser", "auser"))] == ["a", "1", "2", "b"]
     assert without_special_tokens("one turn") == "one turn"
     assert len(without_special_tokens("a\nuser\n<tool_response>\n" * 100_000)) == 100_001
 
@@ -239,6 +371,22 @@ def test_the_page_folds_turns_and_escapes_what_tools_say(tmp_path):
         assert first["actions"][0].startswith('f {"a": "</script>') and len(first["actions"][0]) <= ACTION
         assert len(rest) == TURNS - 2 and sum(len(t["text"]) for t in response["turns"]) <= browser["max_chars"]
         assert tool["cut"] == len(attack) * 1000 - len(tool["text"]) and "\x1b" not in tool["text"]
+
+
+def test_what_tools_say_counts_in_the_bounds_of_memory():
+    """Each group has 1 character of the policy, twice, and 80 of a tool; 200 hold two of them."""
+
+    def group(name):
+        turns = (Turn("assistant", "a"), Turn("tool", "x" * 80))
+        return Group(Problem(name, name, ""), (Rollout.of_turns(turns),))
+
+    sample = Sample(10, 200)
+    for name in "abcd":
+        sample.add(group(name), {})
+    assert len(sample.groups()) == 2
+    parts, read = [Part(name, group(name)) for name in "abcd"], []
+    found = grouped((read.append(part) or part for part in parts), {}, [], "x.jsonl", open_chars=200)
+    assert next(found).problem.id == "a" and len(read) == 3  # the third is one too many
 
 
 def test_turns_on_the_page_are_bounded(monkeypatch):

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from diver.core.environment import Step, checked_step
+from diver.core.environment import Step, at_once, checked_step
 from diver.core.turns import Action
 from diver.core.types import DiverError, Grade, Group, Rollout
 from diver.recipe.sections import Model
 from diver.sample.base import Job, SamplingParams, requests
 from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import load_policy
-from diver.sample.trajectories import Trajectory, at_once, playing
+from diver.sample.trajectories import CHARACTERS, Trajectory, playing
 from diver.tasks.templates import between_turns, render
 from diver.tasks.verify import get_grader, verify
 
@@ -97,10 +97,38 @@ def test_a_failing_environment_ends_its_trajectory_alone(generator):
                 assert len(rollout.turns) == 3 and rollout.reward.outcome == 0.0
 
 
+def test_an_environment_that_leaves_by_sys_exit_has_failed(generator):
+    """It was said to be late, since its thread ended without an answer."""
+    (group,) = sampled(generator, "Leaves", count=1, max_tokens=200)
+    assert {r.grade for r in group.rollouts if not r.truncated} == {Grade.ERROR}
+
+
+def begun(job, kind="Echo"):
+    (problem,) = problems_of(kind, 1)
+    return Trajectory(job, problem, get_grader(problem.verifier), [1, 2])
+
+
+def test_an_observation_is_bounded_where_it_is_kept():
+    """10 million characters of a tool are neither tokenised nor written into the rollouts."""
+    trajectory = begun(Job(0, 7, 20, "p1"))
+    trajectory.take(Rollout("x", [5, 1], np.zeros(2), entropy=0.0))
+    trajectory.hear(Step("x" * 10_000_000, reward=0.0), lambda text, most: [9] * len(text), 1e9)
+    assert [*map(len, (trajectory.turns[1].text, trajectory.turns[1].tokens))] == [CHARACTERS * 512] * 2
+
+
+def test_what_the_context_has_no_room_for_is_not_run_through_the_model():
+    """2 tokens of the prompt, 2 of the policy and 3 of the environment are 7; the policy needs one more."""
+    for room, kept in ((8, [9] * 3), (7, [])):
+        trajectory = begun(Job(0, 7, 20, "p1"))
+        trajectory.take(Rollout("x", [5, 1], np.zeros(2), entropy=0.0))
+        trajectory.hear(Step("a b c"), lambda text, most: [9] * 3, room)
+        assert (trajectory.turns[1].tokens, trajectory.truncated) == (kept, not kept)
+        assert trajectory.turns[1].text == "a b c" and len(trajectory.context) == 4 + len(kept)
+
+
 def test_each_turn_has_a_stream_of_its_own(generator):
     job = Job(0, 7, 20, "p1")
-    (problem,) = problems_of("Echo", 1)
-    trajectory = Trajectory(job, problem, get_grader(problem.verifier), [1, 2])
+    trajectory = begun(job)
     first = trajectory.next_job(3, 96)
     trajectory.take(Rollout("x", [5, 1], np.zeros(2), entropy=0.0))
     second = trajectory.next_job(4, 96)
@@ -166,6 +194,9 @@ def test_refusals_in_one_line(generator):
     (problem,) = problems_of("Random", 1)
     with pytest.raises(DiverError, match=r"problem 'p1': reset must return the same text at each call"):
         [render(problem) for _ in range(2)]
+    (problem,) = problems_of("NeverBegins", 1)
+    with pytest.raises(DiverError, match=r"problem 'p1': TimeoutError: no answer within 0.05 s"):
+        render(problem)
     (problem,) = problems_of("WithoutSteps", 1)
     with pytest.raises(DiverError, match=r"problem 'p1': TypeError: .*abstract method '?step"):
         render(problem)

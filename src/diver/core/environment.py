@@ -4,8 +4,10 @@ The names are those of gymnasium. Text takes the place of observations and of ac
 """
 
 import math
+import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from diver.core.turns import as_action
@@ -44,11 +46,14 @@ class Environment(ABC):
     max_observation_tokens: int = 512
     """Maximum length of an observation in tokens; the rest is cut off."""
     timeout_s: float = 60.0
-    """Time limit for a call in seconds. A trajectory whose environment takes longer ends with the grade "timeout"."""
+    """Time limit for a call in seconds. A trajectory whose `step` takes longer ends with the grade "timeout"."""
 
     @abstractmethod
     def reset(self, problem: Problem) -> str:
-        """Begin a trajectory: the question, which the prompt template renders. Equal at each call for one problem."""
+        """Begin a trajectory: the question, which the prompt template renders. Equal at each call for one problem.
+
+        Without a question there is no trajectory, so an exception, or no answer in time, stops the run.
+        """
 
     @abstractmethod
     def step(self, text: str) -> Step | tuple[str, bool, float]:
@@ -68,3 +73,30 @@ def checked_step(answer: object) -> Step:
         raise TypeError(f"step returned the observation {step.observation!r:.60} and the reward {step.reward!r:.60}")
     actions = None if step.actions is None else tuple(as_action(action, "step") for action in step.actions)
     return step._replace(done=bool(step.done), reward=float(step.reward), actions=actions)
+
+
+def at_once(calls: Sequence[Callable[[], Any]], limits: Sequence[float]) -> list[Any]:
+    """What each call returns or raises, all made at the same time; TimeoutError after its limit in seconds."""
+    results: list[Any] = [TimeoutError(f"no answer within {limit:g} s") for limit in limits]
+
+    def run(i: int) -> None:
+        try:
+            results[i] = calls[i]()
+        except BaseException as error:  # the user's code may raise anything, or leave by sys.exit
+            results[i] = error
+
+    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(len(calls))]
+    begun = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread, limit in zip(threads, limits, strict=True):
+        thread.join(max(0.0, begun + limit - time.monotonic()))
+    return [*results]  # a copy, to which a late call does not write
+
+
+def in_time(call: Callable[[], Any], limit: float) -> Any:
+    """What a call returns; it raises what the call raises, and TimeoutError after `limit` seconds."""
+    (answer,) = at_once([call], [limit])
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer

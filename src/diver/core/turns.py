@@ -19,10 +19,13 @@ LONGEST = 100_000
 """Characters of the arguments of a call that are parsed as JSON; longer ones are compared as texts."""
 MARKS = ("tool_call", "action", "search", "sql", "python", "tool")
 """Names of the tags that enclose actions in a text, such as `<search>query</search>`."""
-THOUGHTS = ("reasoning_content", "thinking")
-"""Where a message has the thought that was parsed out of its content, by the chat templates of models."""
-ITEMS = {"message": POLICY, "function_call": POLICY, "reasoning": POLICY}
+THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+"""Where a message has the thought that was parsed out of its content, by the chat templates of models and by vLLM."""
+CALL_ITEMS = ("function_call", "custom_tool_call")
+ITEMS = dict.fromkeys(("message", "reasoning", *CALL_ITEMS), POLICY)
 """The role of an item of OpenAI's Responses, which may have a type instead."""
+ARGUMENTS = ("arguments", "args", "input", "parameters")
+"""Where a call has its arguments: OpenAI's, LangChain's, Anthropic's and a custom tool's, and Llama's."""
 
 
 class Action(NamedTuple):
@@ -148,23 +151,29 @@ def as_action(given: Any, where: str) -> Action:
 def _called(message: Mapping[str, Any]) -> tuple[Action, ...]:
     """The tool calls of a message; those without a name of a function are left out."""
     calls = message.get("tool_calls")
-    calls = list(calls) if isinstance(calls, list | tuple) else []
+    calls = [*(calls if isinstance(calls, list | tuple) else ()), *tool_uses(message.get("content"))]
     if isinstance(message.get("function_call"), Mapping):  # OpenAI's before tools
         calls.append(message["function_call"])
-    if message.get("type") == "function_call":
+    if message.get("type") in CALL_ITEMS:
         calls.append(message)
     return tuple(filter(None, map(_call, calls)))
 
 
+def tool_uses(content: Any) -> list[Any]:
+    """The calls among the parts of a content, as Anthropic's messages have them."""
+    parts = content if isinstance(content, list) else []
+    return [part for part in parts if isinstance(part, Mapping) and part.get("type") == "tool_use"]
+
+
 def _call(call: Any) -> Action | None:
-    """A tool call in OpenAI's format, with its name inside or outside `function`, possibly as a JSON text."""
+    """A tool call, with its name inside or outside `function` or `custom`, possibly as a JSON text."""
     if isinstance(call, str):
         call = _parsed(call)
-    if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
-        call = call["function"]
+    if isinstance(call, Mapping):
+        call = next((call[kind] for kind in ("function", "custom") if isinstance(call.get(kind), Mapping)), call)
     if not isinstance(call, Mapping) or not isinstance(call.get("name"), str) or not call["name"]:
         return None
-    return Action(call["name"], normalised(call.get("arguments") or {}))
+    return Action(call["name"], normalised(next((call[name] for name in ARGUMENTS if call.get(name)), {})))
 
 
 def _parsed(text: str) -> Any:
@@ -176,7 +185,7 @@ def _parsed(text: str) -> Any:
 
 
 def normalised(value: Any) -> str:
-    """Arguments or a state as one text: JSON with sorted keys and without nulls. A text that is not JSON is unchanged.
+    """Arguments or a state as one text: JSON with sorted keys and without nulls, else the text between white space.
 
     Nulls are left out since parquet fills in the arguments of other calls with them.
     """
@@ -220,18 +229,20 @@ def marked_actions(text: str) -> tuple[Action, ...]:
 def anchors(turns: Iterable[Turn]) -> Iterator[tuple[str, ...] | None]:
     """The state in which each turn of the policy acts, equal where the states are.
 
-    It is what the turn or the environment before it names, else what the environment says there. It is the start for a
-    first turn, and None for a turn that follows one of the policy.
+    It is what the turn or the environment before it names, the last of several names, else what the environment says
+    there. It is the start for a first turn, and None for a turn that follows one of the policy.
     """
     now: tuple[str, ...] | None = ("start",)
     said: tuple[str, ...] = ()
+    named: str | None = None
     for turn in turns:
-        if turn.by_policy:
-            yield now if turn.state is None else ("state", turn.state)
-            now, said = None, ()
-        else:
+        named = turn.state if turn.state is not None else named
+        if not turn.by_policy:
             said = (*said, turn.text)
-            now = ("text", *said) if turn.state is None else ("state", turn.state)
+            now = ("text", *said)
+            continue
+        yield now if named is None else ("state", named)
+        now, said, named = None, (), None
 
 
 def turns_of_tokens(tokens: Sequence[int], mask: Sequence[bool] | np.ndarray) -> tuple[Turn, ...]:

@@ -240,6 +240,11 @@ class Group:
         return [r.response for r in self.rollouts]
 
     @property
+    def characters(self) -> int:
+        """The characters of the responses and of all that was said in their turns: what the group takes in memory."""
+        return sum(len(r.response) + sum(len(turn.text) for turn in r.turns) for r in self.rollouts)
+
+    @property
     def truncated(self) -> np.ndarray:
         """Which responses were cut at the length limit, bool [G]."""
         return np.array([r.truncated for r in self.rollouts])

@@ -46,7 +46,7 @@ class Sample:
         self._added = self._chars = 0
 
     def add(self, group: Group, row: Row) -> None:
-        problem, size = group.problem, sum(map(len, group.responses))
+        problem, size = group.problem, group.characters
         origin = (problem.id, problem.source, problem.meta.get("step"), problem.meta.get("by"))
         rank = stream_seed(0, *origin)  # random, but equal in every reading
         heapq.heappush(self._heap, (-rank, self._added, size, group, row))
@@ -278,7 +278,7 @@ def _beginning(parts: Iterator[Part], size: int) -> Iterator[Part]:
     for part in parts:
         if chars > size:
             return
-        chars += sum(map(len, part.group.responses)) + len(str(part.group.problem.prompt))
+        chars += part.group.characters + len(str(part.group.problem.prompt))
         yield part
 
 

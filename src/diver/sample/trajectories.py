@@ -8,8 +8,6 @@ for each turn:
 
 import logging
 import math
-import threading
-import time
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from diver.core.environment import Environment, Step, checked_step
+from diver.core.environment import Environment, Step, at_once, checked_step
 from diver.core.seeds import stream_seed
 from diver.core.settings import own_place
 from diver.core.tables import clean
@@ -34,7 +32,7 @@ logger = logging.getLogger(__name__)
 SOLVED = 0.5
 """The least sum of rewards of a correct trajectory."""
 CHARACTERS = 32
-"""Characters of an observation that are tokenised for each token that it may have."""
+"""Characters of an observation that are read for each token that it may have."""
 
 
 class Trajectory:
@@ -65,11 +63,11 @@ class Trajectory:
         self.turns.append(Turn(POLICY, reply.response, marked_actions(reply.response), tokens=reply.tokens))
         self.truncated = reply.truncated
 
-    def hear(self, answer: Step | Exception, tokens: Callable[[str, int], list[int]], room: float) -> None:
+    def hear(self, answer: Step | BaseException, tokens: Callable[[str, int], list[int]], room: float) -> None:
         """The turn of the environment, or its failure. `tokens` are those of an observation, at most so many."""
         if isinstance(answer, DiverError):
             raise answer
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             self.failure = Grade.TIMEOUT if isinstance(answer, TimeoutError) else Grade.ERROR
             what = f"{type(answer).__name__}: {clean(str(answer))}", own_place(answer)
             logger.warning(
@@ -80,11 +78,15 @@ class Trajectory:
             self.turns[-1] = replace(self.turns[-1], actions=tuple(answer.actions))
         self.outcome += answer.reward
         self.done = answer.done
-        said = [] if answer.done else tokens(answer.observation, self.environment.max_observation_tokens)
+        most = self.environment.max_observation_tokens
+        text = answer.observation[: CHARACTERS * most]
+        said = [] if answer.done else tokens(text, most)
+        fits = len(self.context) + len(said) < room
+        said = said if fits else []  # no model can read it
         self.context += said
-        self.turns.append(Turn(ENVIRONMENT, answer.observation, state=answer.state, reward=answer.reward, tokens=said))
+        self.turns.append(Turn(ENVIRONMENT, text, state=answer.state, reward=answer.reward, tokens=said))
         written = sum(reply.length for reply in self.replies)
-        cut = len(self.replies) >= self.environment.max_turns or written >= self.job.limit or len(self.context) >= room
+        cut = len(self.replies) >= self.environment.max_turns or written >= self.job.limit or not fits
         self.truncated = cut and not self.done
 
     def rollout(self) -> Rollout:
@@ -171,8 +173,11 @@ class Trajectories:
             going = [trajectory for trajectory in going if not trajectory.over]
 
     def observation_tokens(self, text: str, most: int) -> list[int]:
-        """An observation within the marks of the template. It is untrusted: bounded, and no mark in it is one."""
-        return [*self.before, *self._encode(text[: CHARACTERS * most], split_special_tokens=True)[:most], *self.after]
+        """An observation within the marks of the template. It is untrusted: bounded, and no mark in it is one.
+
+        The text is at most `CHARACTERS` for each of the `most` tokens.
+        """
+        return [*self.before, *self._encode(text, split_special_tokens=True)[:most], *self.after]
 
     def _encode(self, text: str, **options: Any) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False, **options)["input_ids"]
@@ -180,25 +185,6 @@ class Trajectories:
 
 def _answer(environment: Environment, text: str) -> Step:
     return checked_step(environment.step(text))
-
-
-def at_once(calls: Sequence[Callable[[], Any]], limits: Sequence[float]) -> list[Any]:
-    """What each call returns or raises, all made at the same time; TimeoutError after its limit in seconds."""
-    results: list[Any] = [TimeoutError(f"no answer within {limit:g} s") for limit in limits]
-
-    def run(i: int) -> None:
-        try:
-            results[i] = calls[i]()
-        except Exception as error:  # the user's code may raise anything
-            results[i] = error
-
-    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(len(calls))]
-    begun = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread, limit in zip(threads, limits, strict=True):
-        thread.join(max(0.0, begun + limit - time.monotonic()))
-    return [*results]  # a copy, to which a late call does not write
 
 
 def playing(generator: Any, problems: Sequence[Problem], template: str) -> Generator:

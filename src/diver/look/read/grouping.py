@@ -40,10 +40,10 @@ def grouped(
             of_id = hash((problem.source, problem.meta.get("by"), column, value))
             if column not in not_ids and prompts.setdefault(of_id, hash(part.key)) != hash(part.key):
                 not_ids.add(column)
-        chars += sum(map(len, part.group.responses))
+        chars += part.group.characters
         while chars > open_chars and len(waiting) > 1:
             for complete in _problems(waiting.pop(next(iter(waiting))), not_ids, names, notes, path):
-                chars -= sum(map(len, complete.responses))
+                chars -= complete.characters
                 yield complete
     for parts in waiting.values():
         yield from _problems(parts, not_ids, names, notes, path)

@@ -23,6 +23,8 @@ NO_OUTCOMES = frozenset({"epoch", "seed", "length"}).union(
 """Columns of numbers that are no outcome, even where no other column is of numbers."""
 ROW_NUMBER = re.compile(r"|Unnamed: \d+|index|level_\d+|__index_level_\d+__")
 """Columns in which pandas writes the number of the row: no measure of a response."""
+LIMITS = ("max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens", "context_length")
+"""What stopped a trace of verifiers that is truncated, besides the length of its last response."""
 # Correct, incorrect, partial, no answer. Half for a partial one, as in inspect's mean, would be correct;
 # its pass_at says it is not.
 INSPECT_VALUES = {"C": 1.0, "I": 0.0, "P": 0.0, "N": 0.0}
@@ -144,7 +146,7 @@ def skyrl_row(where: str, row: Row) -> Iterator[Row]:
     """A score is a number, or one of each token."""
     score = row["score"]
     total = math.fsum(map(number, score)) if isinstance(score, list) else score
-    response = with_special_tokens(row["output_response"])
+    response = with_special_tokens(row["output_response"], str(row.get("env_class")))
     yield {**row, "output_response": response, "score": total}
 
 
@@ -206,7 +208,7 @@ def prime_rl_row(where: str, row: Row) -> Iterator[Row]:
             "reward": math.fsum(r["score"] * r.get("weight", 1.0) for r in rewards) if rewards else None,
             "logprobs": [x for node in sampled for x in node.get("logprobs") or ()] or None,
             "advantage": next((x for node in sampled for x in node.get("advantages") or ()), None),
-            "truncated": ends[-1:] == ["length"],
+            "truncated": ends[-1:] == ["length"] or trace.get("stop_condition") in LIMITS,
         }
 
 
@@ -215,8 +217,7 @@ def _node_message(node: Row) -> Row:
     message = node["message"]
     role = str(message.get("role", "user"))
     role = "assistant" if node.get("sampled") else "environment" if role == "assistant" else role
-    content = values.content_text(message.get("content"))
-    return {"role": role, "content": content, "tool_calls": message.get("tool_calls")}
+    return {**message, "role": role, "content": values.content_text(message.get("content"))}
 
 
 def inspect_ai_row(where: str, row: Row) -> Iterator[Row]:

@@ -4,6 +4,7 @@ A tool whose output has such a mark moves the border of a turn, since a text doe
 is linear in the text.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,22 +12,46 @@ Messages = list[Mapping[str, Any]]
 
 TEMPLATES = (("<|im_start|>", "\n", "<|im_end|>"), ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"))
 """What begins a turn, ends its role and ends the turn: ChatML's (Qwen, SmolLM2) and Llama 3's."""
-ANSWERED, ANSWER, GOES_ON = "\nuser\n<tool_response>\n", "\n</tool_response>\n<tool_response>\n", "\nassistant\n"
-END = "\n</tool_response>"
+ANSWERED = re.compile(r"\n?user\n<tool_response>\n")
+"""verl 0.8 leaves out the line break between the end of a turn and the role of the next one."""
+ANSWER, GOES_ON, END = "\n</tool_response>\n<tool_response>\n", "\nassistant\n", "\n</tool_response>"
+OBSERVED = {"search": "information", "text2sql": "observation"}
+"""The tags around what an environment of SkyRL answers, by its name."""
 
 
-def with_special_tokens(text: Any) -> Any:
-    """The messages of a response that was decoded with its special tokens, as SkyRL does; of one turn, the text."""
-    for begins, role_ends, ends in TEMPLATES:
-        if isinstance(text, str) and begins in text:
-            first, *later = text.split(begins)
-            named = [("assistant", "", first), *(piece.partition(role_ends) for piece in later)]
-            messages = [
-                {"role": role.strip() or "user", "content": content.strip().removesuffix(ends).strip()}
-                for role, _, content in named
-            ]
-            return messages if messages[-1]["content"] else messages[:-1]
-    return text
+def with_special_tokens(text: Any, environment: str = "") -> Any:
+    """The messages of a response that was decoded with its special tokens, as SkyRL does; of one turn, the text.
+
+    The template is the one whose mark comes first. A response without marks may have all turns in one of the policy.
+    """
+    if not isinstance(text, str):
+        return text
+    places = {text.find(template[0]): template for template in TEMPLATES if template[0] in text}
+    if not places:
+        return _within_one_turn(text, OBSERVED.get(environment, ""))
+    begins, role_ends, ends = places[min(places)]
+    first, *later = text.split(begins)
+    named = [("assistant", "", first), *(piece.partition(role_ends) for piece in later)]
+    messages = [
+        {"role": role.strip() or "user", "content": content.strip().removesuffix(ends).strip()}
+        for role, _, content in named
+    ]
+    return messages if messages[-1]["content"] else messages[:-1]
+
+
+def _within_one_turn(text: str, tag: str) -> Any:
+    """The messages of a turn in which an environment answers, as SkyRL has it without `use_conversation_multi_turn`."""
+    opener, closer = f"<{tag}>", f"</{tag}>"
+    if not tag or opener not in text:
+        return text
+    said, *answered = text.split(opener)
+    messages: Messages = [{"role": "assistant", "content": said.strip()}]
+    for piece in answered:
+        answer, closed, said = piece.partition(closer)
+        messages.append({"role": "environment", "content": opener + answer + closed})
+        if said.strip():
+            messages.append({"role": "assistant", "content": said.strip()})
+    return messages
 
 
 def without_special_tokens(text: Any) -> Any:
@@ -34,10 +59,10 @@ def without_special_tokens(text: Any) -> Any:
 
     The words of Qwen's template are left: user, assistant, and `<tool_response>` around what a tool answered.
     """
-    if not isinstance(text, str) or ANSWERED not in text:
+    if not isinstance(text, str) or not ANSWERED.search(text):
         return text
     messages: Messages = []
-    said, *answered = text.split(ANSWERED)
+    said, *answered = ANSWERED.split(text)
     messages.append({"role": "assistant", "content": said})
     for piece in answered:
         answers, goes_on, said = piece.partition(END + GOES_ON)

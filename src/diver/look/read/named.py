@@ -47,7 +47,7 @@ def named_columns(file: File) -> Iterator[Part]:
     has_text = False
     for where, as_written in file.rows:
         row: Row = {name: values.unwrapped(value) for name, value in as_written.items()}
-        group, turns = _first(row, names["group"], values.identity), _conversation(row.get("messages"))
+        group, turns = _first(row, names["group"], values.identity), _conversation(row.get("messages"), where)
         given = _given(file, where, row, turns)
         value = _problem_value(row, names["problem"], given, turns)
         if value is None:
@@ -91,11 +91,16 @@ def named_columns(file: File) -> Iterator[Part]:
         raise InvalidRow(where, "no response", details)
 
 
-def _conversation(messages: Any) -> tuple[list[Any], list[Any]] | None:
-    """A chat in which the assistant answers: the turns up to the last of a user or system, and those that answer it."""
+def _conversation(messages: Any, where: str) -> tuple[list[Any], list[Any]] | None:
+    """A chat in which the assistant answers: the turns up to the last of a user or system, and those that answer it.
+
+    The first action of the policy ends the question: who speaks later is its environment.
+    """
     if not values.is_turns(messages):
         return None
-    first = next((i for i in range(len(messages), 0, -1) if values.speaker(messages[i - 1]) in values.ASKING), 0)
+    turns = values.turns(messages, where)
+    acts = next((i for i, turn in enumerate(turns) if turn.by_policy and turn.actions), len(messages))
+    first = next((i for i in range(acts, 0, -1) if values.speaker(messages[i - 1]) in values.ASKING), 0)
     later = messages[first:]  # the last turn may be a tool's
     answers = any(values.speaker(turn) in values.ASSISTANT for turn in later) or values.response_turns(later)
     return (messages[:first], later) if answers else None
@@ -316,7 +321,7 @@ def _rollouts(row: Row, scored: Sequence[tuple[Any, float | None]], names: Names
         for name in ("entropy", "logprobs", "length", "truncated", "advantage")
     }
     for index, (response, outcome) in enumerate(scored):
-        rollout = Rollout(values.text(response, where), turns=values.turns(response))
+        rollout = Rollout(values.text(response, where), turns=values.turns(response, where))
         yield rollout.replace(
             key=action_key(rollout) if rollout.turns and rollout.actions else None,
             index=index,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from diver.core.files import number, table
-from diver.core.turns import POLICY, Turn, turns_of
+from diver.core.turns import ITEMS, POLICY, THOUGHTS, Turn, tool_uses, turns_of
 from diver.core.types import TRUTH, DiverError
 
 TEXTS = ("text", "input_text", "output_text")
@@ -20,10 +20,12 @@ ASSISTANT = frozenset({"assistant", "message", "model", "ai", "aimessage", "aime
 """Speakers whose turns are the response, in small letters. OpenAI's Responses may give only the type "message"."""
 ASKING = frozenset({"user", "human", "system", "developer"})
 TOOLS = frozenset({"tool", "function", "tool_response", "observation", "environment", "env", "ipython"})
+CALLERS = frozenset({"function_call", "tool_call"})
+"""Speakers whose text is a call, in chats of ShareGPT and ms-swift."""
 TURN_TEXTS = ("content", "parts", "text", "value")
 """Where the text of a turn stands, in Gemini's chats and in ShareGPT's, too."""
-CALLS = ("tool_calls", "function_call", "type", "name", "arguments", "state")
-"""What a turn has besides its text that says what was done, and where."""
+CALLS = ("actions", "function_call", "type", "name", "arguments", "input", "state", *THOUGHTS)
+"""What a turn has besides its text and its `tool_calls` that says what was done, where, and why."""
 SEVERAL = ("choices", "outputs", "candidates")
 OBJECT_TEXTS = ("output", "generated_text", "response", "completion", "generation", "full_model_response")
 """Where other objects have their text, such as OpenAI's Responses, transformers' pipelines, reasoning-gym's results."""
@@ -84,22 +86,29 @@ def text(value: Any, where: str) -> str:
     return found
 
 
-def turns(value: Any) -> tuple[Turn, ...]:
+def turns(value: Any, where: str) -> tuple[Turn, ...]:
     """The turns of a chat with an environment or with calls of tools; empty for every other response."""
     if not is_turns(value) or is_parts(value):
         return ()
     own = {id(turn) for turn in response_turns(value)}
-    messages = [
-        {
-            **{name: turn[name] for name in CALLS if name in turn},
-            "role": POLICY if id(turn) in own or speaker(turn) in ASSISTANT | {"function_call"} else speaker(turn),
-            "content": turn_text(turn) or content_text(turn.get("output")),
-            "reward": None if math.isnan(reward := number(turn.get("reward"))) else reward,
-        }
-        for turn in value
-    ]
-    found = turns_of(messages)
+    try:
+        found = turns_of(_message(turn, id(turn) in own) for turn in value)
+    except ValueError as error:
+        raise DiverError(f"{where}, {error}") from None
     return found if any(not turn.by_policy or turn.actions for turn in found) else ()
+
+
+def _message(turn: Mapping[str, Any], own: bool) -> dict[str, Any]:
+    """A turn as `turns_of` reads it; `own` says that its text is part of the response."""
+    who, said = speaker(turn), turn_text(turn) or content_text(turn.get("output"))
+    calls, content = (said and [said], "") if who in CALLERS else (turn.get("tool_calls"), said)
+    return {
+        **{name: turn[name] for name in CALLS if name in turn},
+        "role": POLICY if own or who in ASSISTANT | CALLERS | ITEMS.keys() else who,
+        "content": content,
+        "tool_calls": calls or tool_uses(turn.get("content")),
+        "reward": None if math.isnan(reward := number(turn.get("reward"))) else reward,
+    }
 
 
 def response_turns(chat: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -182,6 +191,8 @@ def content_text(content: Any) -> str:
     if content.get("thought") is True:  # Gemini's reasoning
         return ""
     kind = content.get("type", "text")
+    if kind == "tool_result":  # Anthropic's
+        return content_text(content.get("content"))
     found = content.get("text") if kind in TEXTS else content.get("refusal") if kind == "refusal" else None
     return str((found.get("value") if isinstance(found, Mapping) else found) or "")
 

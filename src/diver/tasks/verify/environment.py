@@ -3,9 +3,10 @@
 import hashlib
 import inspect
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from diver.core.environment import Environment
+from diver.core.environment import Environment, in_time
 from diver.core.settings import call_own
 from diver.core.types import DiverError, Problem, Rollout
 from diver.diversity import action_key
@@ -35,11 +36,11 @@ class EnvironmentGrader(Grader):
         """A new environment for a trajectory, and what it says first.
 
         Raises:
-            DiverError: it fails, says no text, or something else than before.
+            DiverError: it fails, is late, says no text, or something else than before.
         """
         what = f"environment {self.name}, problem {problem.id!r}"
         environment = call_own(what, self.kind)
-        said = call_own(what, environment.reset, problem)
+        said = call_own(what, in_time, partial(environment.reset, problem), environment.timeout_s)
         if not isinstance(said, str):
             raise DiverError(f"{what}: reset must return a text, not {type(said).__name__}")
         if self._said.setdefault((problem.id, str(problem.prompt), problem.answer), said) != said:
