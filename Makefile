@@ -86,6 +86,7 @@ bench: .venv/ready .venv-trainers/ready
 	$(BIN)/python benchmarks/extraction.py
 	$(BIN)/python benchmarks/verify.py
 	$(BIN)/python benchmarks/sample.py
+	$(BIN)/python benchmarks/turns.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/coverage.py

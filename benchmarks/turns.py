@@ -1,7 +1,8 @@
 """Trajectories of several turns: what it saves to keep the keys and values of a context between turns.
 
 The bundled mazes, cell by cell, at most 24 turns; the same weights, problems and environments for all; temperature 1,
-one thread. The contestants take turns, and the best trial of each counts. Only tokens that the policy wrote count.
+one thread. The contestants take turns, and the best trial of each counts. Only tokens that the policy wrote count;
+the column `tokens` has the length of a trajectory with those of the environment.
 
     python benchmarks/turns.py [--problems 16] [--samples 8] [--trials 3]
 
@@ -116,12 +117,10 @@ def main() -> None:
     best = {name: max(found, key=lambda one: one["tokens_per_cpu_second"]) for name, found in trials.items()}
     peer = best["generate"]["tokens_per_cpu_second"]
     print(f"{args.problems} mazes x {args.samples} samples, best of {args.trials}")
-    print(f"{'':<16}{'tokens/CPU s':>13}{'against generate':>18}{'turns':>7}{'tokens, both sides':>20}{'solved':>8}")
+    print(f"{'':<16}{'tokens/CPU s':>13}{'against generate':>18}{'turns':>7}{'tokens':>8}{'solved':>8}")
     for name, one in best.items():
-        rate = one["tokens_per_cpu_second"]
-        print(
-            f"{name:<16}{rate:>13,.0f}{rate / peer:>17.2f}x{one['turns']:>7.1f}{one['context']:>20.1f}{one['solved']:>8.2f}"
-        )
+        rate, of = one["tokens_per_cpu_second"], f"{one['turns']:>7.1f}{one['context']:>8.1f}{one['solved']:>8.2f}"
+        print(f"{name:<16}{rate:>13,.0f}{rate / peer:>17.2f}x{of}")
     if args.out:
         versions = {m.__name__: m.__version__ for m in (torch, transformers)} | {"python": platform.python_version()}
         cpu = torch.backends.cpu.get_cpu_capability()
