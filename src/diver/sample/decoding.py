@@ -67,7 +67,7 @@ class RowCache(DynamicCache):
         kind = model.device.type
         self.dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else model.dtype
         self.lengths = torch.zeros(rows, dtype=torch.int64, device=model.device)
-        self.places: tuple[Any, Any, Any] = ((), (), ())  # of a step: rows and columns, and what is written there
+        self.places: tuple[Any, Any, Any] = ((), (), ())  # rows and columns of a step, and what is written there
         self.layers: list[Any] = []
 
     def reserve(self, columns: int) -> None:
@@ -141,7 +141,7 @@ class RowCache(DynamicCache):
             self.places = row, last[row, position], (row, position)
         seen = column <= last[..., None]
         if "flash" in (self.config._attn_implementation or ""):
-            return seen[:, 0]  # of one column
+            return seen[:, 0]  # it is never given several new columns
         window, types = getattr(self.config, "sliding_window", None), getattr(self.config, "layer_types", None)
         masks = [seen]
         if window is not None and (not types or "sliding_attention" in types):
