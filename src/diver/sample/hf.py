@@ -135,6 +135,10 @@ class HFGenerator:
             )
         return min(MAX_NUM_SEQS_GPU, rows // 16 * 16 or rows)
 
+    def past(self, limit: int) -> Past:
+        """Keys and values of contexts of at most `limit` positions, for `respond` turn by turn."""
+        return Past(limit)
+
     def respond(
         self,
         prompts: Sequence[list[int]],

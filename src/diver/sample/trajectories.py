@@ -23,7 +23,6 @@ from diver.core.turns import ENVIRONMENT, POLICY, Turn, marked_actions
 from diver.core.types import DiverError, Grade, Problem, Reward, Rollout
 from diver.diversity import action_key
 from diver.sample.base import Generation, Generator, Job, Key, Request, SamplingParams
-from diver.sample.decoding import Past
 from diver.tasks.templates import between_turns
 from diver.tasks.verify import EnvironmentGrader, get_grader
 
@@ -141,7 +140,7 @@ class Trajectories:
         limit = max(map(self._most_tokens, trajectories))
         rows = self.generator.max_num_seqs or self.generator.rows_for(limit)
         for start in range(0, len(trajectories), rows):
-            self._play(trajectories[start : start + rows], temperature, ends, Past(limit))
+            self._play(trajectories[start : start + rows], temperature, ends, self.generator.past(limit))
         return [trajectory.rollout() for trajectory in trajectories]
 
     def _most_tokens(self, trajectory: Trajectory) -> int:
@@ -152,9 +151,9 @@ class Trajectories:
         return min(most, self.context or most)
 
     def _play(
-        self, trajectories: Sequence[Trajectory], temperature: float, ends: Collection[int] | None, past: Past
+        self, trajectories: Sequence[Trajectory], temperature: float, ends: Collection[int] | None, past: Any
     ) -> None:
-        """All turns of trajectories whose keys and values are kept between turns."""
+        """All turns of these trajectories; `past` keeps the keys and values of their contexts."""
         room, going = self.context or math.inf, [*trajectories]
         while going:
             contexts: dict[tuple[int, ...], int] = {}  # equal ones are run once, where none is kept yet
