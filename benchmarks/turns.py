@@ -19,7 +19,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,13 +49,7 @@ class WholeContexts(HFGenerator):
 
 class Generate(HFGenerator):
     def respond(
-        self,
-        prompts: Sequence[list[int]],
-        jobs: Sequence[Job],
-        temperature: float,
-        rows: int = 0,
-        ends: Collection[int] | None = None,
-        past: Any = None,
+        self, prompts: Sequence[list[int]], jobs: Sequence[Job], temperature: float, *args: Any, **kwargs: Any
     ) -> list[Rollout]:
         asked = self.tokenizer.pad({"input_ids": [prompts[job.prompt] for job in jobs]}, return_tensors="pt")
         out = self.model.generate(

@@ -197,6 +197,9 @@ def test_refusals_in_one_line(generator):
     (problem,) = problems_of("NeverBegins", 1)
     with pytest.raises(DiverError, match=r"problem 'p1': TimeoutError: no answer within 0.05 s"):
         render(problem)
+    (problem,) = problems_of("LeavesAtOnce", 1)
+    with pytest.raises(DiverError, match=r"problem 'p1': RuntimeError: SystemExit: 0 \(.*environments.py:\d+\)"):
+        render(problem)
     (problem,) = problems_of("WithoutSteps", 1)
     with pytest.raises(DiverError, match=r"problem 'p1': TypeError: .*abstract method '?step"):
         render(problem)

@@ -82,8 +82,10 @@ def at_once(calls: Sequence[Callable[[], Any]], limits: Sequence[float]) -> list
     def run(i: int) -> None:
         try:
             results[i] = calls[i]()
-        except BaseException as error:  # the user's code may raise anything, or leave by sys.exit
+        except Exception as error:  # the user's code may raise anything
             results[i] = error
+        except BaseException as error:  # sys.exit would end this thread, and in the caller's the run, without a word
+            results[i] = RuntimeError(f"{type(error).__name__}: {error}").with_traceback(error.__traceback__)
 
     threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(len(calls))]
     begun = time.monotonic()
@@ -97,6 +99,6 @@ def at_once(calls: Sequence[Callable[[], Any]], limits: Sequence[float]) -> list
 def in_time(call: Callable[[], Any], limit: float) -> Any:
     """What a call returns; it raises what the call raises, and TimeoutError after `limit` seconds."""
     (answer,) = at_once([call], [limit])
-    if isinstance(answer, BaseException):
+    if isinstance(answer, Exception):
         raise answer
     return answer

@@ -190,7 +190,7 @@ def call_own(what: str, function: Callable[..., Any], *given: Any) -> Any:
         raise DiverError(f"{what}: {type(error).__name__}: {error}{place and f' ({place})'}") from error
 
 
-def own_place(error: BaseException) -> str:
+def own_place(error: Exception) -> str:
     """`file:line` where the error left the user's own files, "" if it passed none of them.
 
     Files of this package, of the standard library and of installed packages are not the user's own.

@@ -158,11 +158,8 @@ class HFGenerator:
         token differs where its random number falls into the gap.
         """
         ends = self.ends if ends is None else ends
-        rows = (
-            len(jobs)
-            if past
-            else rows or self.max_num_seqs or self.rows_for(max(len(prompts[job.prompt]) + job.limit for job in jobs))
-        )
+        rows = len(jobs) if past else rows or self.max_num_seqs
+        rows = rows or self.rows_for(max(len(prompts[job.prompt]) + job.limit for job in jobs))
         training = self.model.training
         self.model.eval()
         autocast = torch.autocast(self.model.device.type, self.precision, enabled=self.precision is not None)

@@ -62,11 +62,11 @@ class Trajectory:
         self.turns.append(Turn(POLICY, reply.response, marked_actions(reply.response), tokens=reply.tokens))
         self.truncated = reply.truncated
 
-    def hear(self, answer: Step | BaseException, tokens: Callable[[str, int], list[int]], room: float) -> None:
+    def hear(self, answer: Step | Exception, tokens: Callable[[str, int], list[int]], room: float) -> None:
         """The turn of the environment, or its failure. `tokens` are those of an observation, at most so many."""
         if isinstance(answer, DiverError):
             raise answer
-        if isinstance(answer, BaseException):
+        if isinstance(answer, Exception):
             self.failure = Grade.TIMEOUT if isinstance(answer, TimeoutError) else Grade.ERROR
             what = f"{type(answer).__name__}: {clean(str(answer))}", own_place(answer)
             logger.warning(
