@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from diver.core.environment import Step, at_once, checked_step
-from diver.core.turns import Action
-from diver.core.types import DiverError, Grade, Group, Rollout
+from diver.core.turns import ENVIRONMENT, POLICY, Action, Turn
+from diver.core.types import DiverError, Grade, Group, Problem, Rollout, sampling_metrics
 from diver.recipe.sections import Model
 from diver.sample.base import Job, SamplingParams, requests
 from diver.sample.hf import HFGenerator, sample_groups
@@ -95,12 +95,22 @@ def test_a_failing_environment_ends_its_trajectory_alone(generator):
         for rollout in group.rollouts:
             if not rollout.truncated:
                 assert len(rollout.turns) == 3 and rollout.reward.outcome == 0.0
+                assert all(turn.reward is None for turn in rollout.turns)  # the first turn had been paid .5
 
 
 def test_an_environment_that_leaves_by_sys_exit_has_failed(generator):
     """It was said to be late, since its thread ended without an answer."""
     (group,) = sampled(generator, "Leaves", count=1, max_tokens=200)
     assert {r.grade for r in group.rollouts if not r.truncated} == {Grade.ERROR}
+
+
+def test_the_mean_number_of_turns_counts_those_of_the_policy():
+    """Three and one turns of the policy have the mean 2; a response that is one turn logs none."""
+    long = Rollout.of_turns([Turn(POLICY, "a"), Turn(ENVIRONMENT, "b")] * 2 + [Turn(POLICY, "c")], num_tokens=3)
+    short = Rollout.of_turns([Turn(POLICY, "a"), Turn(ENVIRONMENT, "b")], num_tokens=1)
+    problem = Problem("p", "", "")
+    assert sampling_metrics([Group(problem, (long, short))])["response/turns_mean"] == 2.0
+    assert "response/turns_mean" not in sampling_metrics([Group(problem, (Rollout("a", num_tokens=1),))])
 
 
 def begun(job, kind="Echo"):

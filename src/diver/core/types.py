@@ -173,6 +173,11 @@ class Rollout:
         return cls("\n".join(turn.text for turn in own), turns=turns, **known)
 
     @property
+    def policy_turns(self) -> int:
+        """How many of the turns are the policy's; 0 for a response that is one turn."""
+        return sum(turn.by_policy for turn in self.turns)
+
+    @property
     def actions(self) -> tuple[Action, ...]:
         """What the policy did, over all its turns; of a response that is one turn, what stands between marks."""
         if not self.turns:
@@ -287,8 +292,10 @@ def sampling_metrics(groups: Iterable[Group]) -> dict[str, float]:
     """The metrics of all sampled rollouts: lengths, and the fraction with each grade where all were graded by us."""
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     grades = [rollout.grade for rollout in rollouts]
+    turns = [rollout.policy_turns for rollout in rollouts if rollout.turns]
     return {
         **({} if None in grades else {f"grade/{grade}": grades.count(grade) / len(grades) for grade in Grade}),
         "response/length_mean": sum(rollout.length for rollout in rollouts) / len(rollouts),
         "response/truncated": sum(rollout.truncated for rollout in rollouts) / len(rollouts),
+        **({"response/turns_mean": sum(turns) / len(turns)} if turns else {}),
     }

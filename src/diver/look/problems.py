@@ -207,6 +207,7 @@ def outcome_values(group: Group, threshold: float) -> dict[str, float]:
     by_rollout = {
         "policy/entropy": [entropy(r) for r in group.rollouts],
         "response/length_mean": [_length(r) for r in group.rollouts],
+        "response/turns_mean": [r.policy_turns or math.nan for r in group.rollouts],
         "response/words": [float(len(r.response.split())) for r in group.rollouts],
         "response/truncated": [float(r.truncated) for r in group.rollouts],
     }

@@ -131,7 +131,8 @@ class HFGenerator:
         if rows < 1:
             raise DiverError(
                 f"a response of {positions:,} tokens, prompt included, needs {row / 1e9:.1f} GB of the GPU, of which "
-                f"{self._free / 1e9:.1f} GB are free; lower sample.max_tokens"
+                f"{self._free / 1e9:.1f} GB are free; lower sample.max_tokens, or max_turns and "
+                "max_observation_tokens of an environment"
             )
         return min(MAX_NUM_SEQS_GPU, rows // 16 * 16 or rows)
 

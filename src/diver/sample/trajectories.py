@@ -68,6 +68,7 @@ class Trajectory:
             raise answer
         if isinstance(answer, Exception):
             self.failure = Grade.TIMEOUT if isinstance(answer, TimeoutError) else Grade.ERROR
+            self.turns = [replace(turn, reward=None) for turn in self.turns]  # as the outcome, which is 0
             what = f"{type(answer).__name__}: {clean(str(answer))}", own_place(answer)
             logger.warning(
                 "problem %r, turn %d: the environment failed: %s %s", self.problem.id, len(self.replies), *what
