@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
-from diver.core.figures import COLOURS, GREY, drawing, frame
 from diver.core.statistics import Estimate
 from diver.core.tables import markdown
 from method_comparison.results import Runs
+from verified_replay.picture import DRAWN, draw
 from verified_replay.results import HELD_OUT, KS, TITLES, Finished, gap, mean, points
 from verified_replay.study import BASELINE, MORE_ROLLOUTS, REPLAY, TESTBEDS
 
 DECISION, QUESTIONS = 1 - 0.05 / 12, 1 - 0.05 / 10
 """The levels of the protocol: six settings on two testbeds; five differences at two values of k."""
 SEEDS = 3  # the fewest by which a setting is judged
-DRAWN = (1, 2, 4, 8, 16, 32, 64)
 ON_DIVER = "diver-mix, replay"
 
 
@@ -46,7 +42,7 @@ def answer(found: Finished, picture: Path) -> list[str]:
     decision, sentence = _decision(found)
     if not decision:
         return []
-    _draw(found, picture)
+    draw(picture, {TITLES[testbed]: _curves(found, testbed) for testbed in TESTBEDS})
     asked = [q for q in _questions(found) if q.seeds]
     sentences = [_sentence(q) for q in asked if q.is_sentence and q.seeds >= SEEDS]
     parts = ["## What to turn on\n", "\n".join(f"- {s}" for s in (sentence, *sentences)) + "\n"]
@@ -155,29 +151,8 @@ def _of_shared_seeds(found: Finished, testbed: str) -> dict[str, Runs]:
     return {label: {seed: of[seed] for seed in seeds} for label, of in runs.items()}
 
 
-def _draw(found: Finished, path: Path) -> None:
-    """A panel a testbed: Pass@k of each setting minus that of tuned clip-higher, over k."""
+def _curves(found: Finished, testbed: str) -> dict[str, list[Estimate]]:
+    """Setting -> its differences from the baseline at every k of the picture; none of a setting without runs."""
     labels = [label for label in found.labels if label != BASELINE]
-    with drawing(path, size=(9.6, 4.2)) as figure:
-        for axes, testbed in zip(figure.subplots(1, len(TESTBEDS)), TESTBEDS, strict=True):
-            frame(axes, TITLES[testbed], "samples k")
-            axes.axhline(0, color=GREY, linewidth=0.8, label="tuned clip-higher")
-            for place, label in enumerate(labels):
-                if found.runs(testbed, label):
-                    gaps = [found.over_baseline(testbed, label, k) for k in DRAWN]
-                    _curve(axes, place - len(labels) / 2, gaps, COLOURS[place % len(COLOURS)], label)
-            axes.set_xticks(range(len(DRAWN)), [str(k) for k in DRAWN])
-        figure.axes[0].set_ylabel("Pass@k minus clip-higher's, points", color=GREY)
-        handles = {t: h for axes in figure.axes for h, t in zip(*axes.get_legend_handles_labels(), strict=True)}
-        if handles:
-            figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=7, frameon=False)
-
-
-def _curve(axes: object, shift: float, gaps: Sequence[Estimate], colour: str, label: str) -> None:
-    """A line with a bar for each interval; `shift` keeps the bars of settings apart."""
-    x = np.arange(len(gaps)) + 0.06 * shift
-    centre, low, high = (100 * np.array([getattr(g, end) for g in gaps]) for end in ("mean", "low", "high"))
-    axes.errorbar(  # type: ignore[attr-defined]
-        x, centre, yerr=[centre - low, high - centre], color=colour, linewidth=1.2, elinewidth=0.7, marker="o",
-        markersize=3, label=label,
-    )  # fmt: skip
+    ran = {label: DRAWN if found.runs(testbed, label) else () for label in labels}
+    return {label: [found.over_baseline(testbed, label, k) for k in ks] for label, ks in ran.items()}
