@@ -14,6 +14,7 @@ from diver.core.tables import counted, markdown
 from diver.evaluate import comparison
 from method_comparison.results import Record, Runs, distinct, level, rows
 from verified_replay.page import core_hours
+from verified_replay.picture import DRAWN, draw
 from verified_replay.results import HELD_OUT, KS, gap, mean, points
 
 DASH = "–"
@@ -73,6 +74,7 @@ class Finished:
 def write_page(study: Study) -> Path:
     """Write the page of the finished runs; runs without a record are counted."""
     found, parts = Finished(study), [INTRODUCTION]
+    page = study.out / f"{study.records_name}.md"
     if missing := len(found.planned) - len(found.records):
         more = ", besides the final runs, whose learning rate is not chosen yet"
         parts.append(
@@ -80,17 +82,16 @@ def write_page(study: Study) -> Path:
             f"{'' if any(p.stage == FINAL for p in found.planned) else more}.\n"
         )
     if found.runs(BASELINE):
-        parts += [*_answer(found), *_levels(found)]
+        parts += [*_answer(found, page.with_suffix(".png")), *_levels(found)]
     if found.records:
         parts += [*_tuning(found), *_failures(found), *_runs(found)]
         parts += ["## Cost\n", core_hours((planned.folder, record) for planned, record in found.records)]
-    page = study.out / f"{study.records_name}.md"
     write_text(page, "\n".join(parts))
     return page
 
 
-def _answer(found: Finished) -> list[str]:
-    """Which settings are above the baseline, by the rule of the protocol, and the difference of each."""
+def _answer(found: Finished, picture: Path) -> list[str]:
+    """Which settings are above the baseline, by the rule of the protocol, the difference of each, and the picture."""
     table, above, undecided = [], [], []
     for label in found.settings:
         gaps = [found.gap(label, k, level=found.level) for k in (1, 64)]
@@ -99,6 +100,7 @@ def _answer(found: Finished) -> list[str]:
         elif all(g.low > 0 for g in gaps):
             above.append(label)
         table.append([label, *map(points, gaps)])
+    draw(picture, {f"Temperature {t:g}": _curves(found, t) for t in found.study.config["temperatures"]})
     lines = [f"Above tuned clip-higher at Pass@1 and at Pass@64: {', '.join(above) or 'no setting'}."]
     if undecided:
         lines.append(f"Not decided, because a seed has no evaluation: {', '.join(undecided)}.")
@@ -108,7 +110,15 @@ def _answer(found: Finished) -> list[str]:
         f"Difference from tuned clip-higher, held-out problems, temperature 0.6, in points; intervals of "
         f"{100 * found.level:.1f} %:\n",
         markdown(["", "Pass@1", "Pass@64"], table),
+        f"![Pass@k minus that of tuned clip-higher]({picture.name})\n",
+        "*Held-out problems, in points; bars are intervals of 95 % over seeds and problems.*\n",
     ]
+
+
+def _curves(found: Finished, temperature: float) -> dict[str, list[Estimate]]:
+    """Setting -> its differences from the baseline at every k of the picture."""
+    ran = [label for label in found.settings if found.runs(label)]
+    return {label: [found.gap(label, k, f"held-out {temperature:g}") for k in DRAWN] for label in ran}
 
 
 def _levels(found: Finished) -> list[str]:
@@ -140,7 +150,7 @@ def _tuning(found: Finished) -> list[str]:
             values = [mean({0: record}, HELD_OUT, k) for k in (1, 64)]
             cells = [_percent(value) for value in (*values, criterion(record))]
             table.append([planned.label, f"{planned.job.changes['train']['learning_rate']:g}", *cells])
-    chosen, rates = study.rates(), study.config["learning_rates"]
+    chosen = study.rates()
     parts = [
         "## Tuning\n",
         "Selection problems, temperature 0.6, in per cent. The criterion is the mean of Pass@1 and Pass@64. Chosen: "
@@ -148,7 +158,8 @@ def _tuning(found: Finished) -> list[str]:
         "rate of clip-higher, which favours clip-higher.\n",
         markdown(["", "learning rate", "Pass@1", "Pass@64", "criterion"], table),
     ]
-    if ends := [label for label, rate in chosen.items() if rate in (min(rates), max(rates))]:
+    tried = {label: study.tried(label) for label in chosen}
+    if ends := [label for label, rate in chosen.items() if rate in (min(tried[label]), max(tried[label]))]:
         parts.append(f"Chosen at an end of the rates that were run: {', '.join(ends)}. A rate beyond may be better.\n")
     return parts
 
