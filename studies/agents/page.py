@@ -140,7 +140,7 @@ def _tuning(found: Finished) -> list[str]:
             values = [mean({0: record}, HELD_OUT, k) for k in (1, 64)]
             cells = [_percent(value) for value in (*values, criterion(record))]
             table.append([planned.label, f"{planned.job.changes['train']['learning_rate']:g}", *cells])
-    chosen, rates = study.rates(), study.config["learning_rates"]
+    chosen = study.rates()
     parts = [
         "## Tuning\n",
         "Selection problems, temperature 0.6, in per cent. The criterion is the mean of Pass@1 and Pass@64. Chosen: "
@@ -148,7 +148,8 @@ def _tuning(found: Finished) -> list[str]:
         "rate of clip-higher, which favours clip-higher.\n",
         markdown(["", "learning rate", "Pass@1", "Pass@64", "criterion"], table),
     ]
-    if ends := [label for label, rate in chosen.items() if rate in (min(rates), max(rates))]:
+    tried = {label: study.tried(label) for label in chosen}
+    if ends := [label for label, rate in chosen.items() if rate in (min(tried[label]), max(tried[label]))]:
         parts.append(f"Chosen at an end of the rates that were run: {', '.join(ends)}. A rate beyond may be better.\n")
     return parts
 

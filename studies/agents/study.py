@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from diver.core.seeds import fingerprint
@@ -73,20 +73,29 @@ class Study(PlannedStudy):
                     yield self._run(FINAL, label, rates.get(label, rates[BASELINE]), seed)
 
     def tuning(self) -> Iterator[Planned]:
-        """The runs by which rates are chosen."""
+        """The runs by which rates are chosen, as far as they are known."""
         for label in self.config["tuned"]:
-            for rate in self.config["learning_rates"]:
+            for rate in self.tried(label):
                 yield self._run(TUNING, label, rate, self.config["tuning_seed"])
+
+    def tried(self, label: str) -> list[float]:
+        """The rates that are run: those of the protocol, and lower ones for as long as the lowest is the best."""
+        rates = [*self.config["learning_rates"]]
+        for lower in self.config["lower_rates"]:
+            if self.best(label, rates) == min(rates):
+                rates.append(lower)
+        return rates
+
+    def best(self, label: str, rates: Sequence[float]) -> float | None:
+        """The best of these rates; None until all of them have been run."""
+        records = [self.record(self._run(TUNING, label, rate, self.config["tuning_seed"])) for rate in rates]
+        scores = [(criterion(record), rate) for record, rate in zip(records, rates, strict=True) if record is not None]
+        return lowest_of_best(scores) if len(scores) == len(rates) else None
 
     def rates(self) -> dict[str, float]:
         """Method -> the chosen rate, of the methods whose tuning is finished."""
-        scores: dict[str, list[tuple[float, float]]] = {}
-        for planned in self.tuning():
-            if (record := self.record(planned)) is not None:
-                rate = planned.job.changes["train"]["learning_rate"]
-                scores.setdefault(planned.label, []).append((criterion(record), rate))
-        tried = len(self.config["learning_rates"])
-        return {label: lowest_of_best(of) for label, of in scores.items() if len(of) == tried}
+        best = {label: self.best(label, self.tried(label)) for label in self.config["tuned"]}
+        return {label: rate for label, rate in best.items() if rate is not None}
 
     def examples(self) -> Iterator[Planned]:
         """A final run of each method at some rate, to look at its recipe before the tuning is finished."""
