@@ -75,7 +75,7 @@ class Study(PlannedStudy):
     def tuning(self) -> Iterator[Planned]:
         """The runs by which rates are chosen, as far as they are known."""
         for label in self.config["tuned"]:
-            for rate in self.tried(label):
+            for rate in sorted(self.tried(label)):
                 yield self._run(TUNING, label, rate, self.config["tuning_seed"])
 
     def tried(self, label: str) -> list[float]:
