@@ -129,6 +129,11 @@ def kl_to_reference(logprobs: Tensor, reference: Tensor) -> Tensor:
     return gap.exp() - gap - 1
 
 
+def response_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """The mean of `values` over the policy's tokens of each row, [n, 1] from [n, T]; 0 for a row without tokens."""
+    return (values * mask).sum(-1, keepdim=True) / mask.sum(-1, keepdim=True).clamp(min=1)
+
+
 def top_fraction(values: Tensor, fraction: float) -> Tensor:
     """Whether each is among the `fraction` N highest, rounded down, at least 1; of equal ones the earlier: bool [N]."""
     import torch
