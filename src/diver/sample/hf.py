@@ -23,7 +23,7 @@ from diver.core.seeds import stream_seed, uniform
 from diver.core.types import DiverError, Diverged, Group, Problem, Rollout
 from diver.sample.base import Generation, Job, Key, Request, SamplingParams, prompts_that_fit
 from diver.sample.decoding import Decoding, Past, check_layers
-from diver.sample.policy import Policy, entropy, positions
+from diver.sample.policy import Policy, entropy, key_value_size, positions
 
 BLOCK = 64  # consecutive samples of one problem in an evaluation
 SEGMENT = {"cuda": 16}  # requests per row in a segment, which is repeated completely after a kill
@@ -122,10 +122,8 @@ class HFGenerator:
         if self.model.device.type != "cuda":
             return min(MAX_NUM_SEQS, max(MIN_NUM_SEQS, CPU_TOKENS_IN_FLIGHT // positions))
         config = self.model.config.get_text_config()
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         width = (self.precision or self.model.dtype).itemsize
-        row = positions * 2 * config.num_hidden_layers * heads * size * width + 32 * config.vocab_size
+        row = positions * 2 * config.num_hidden_layers * key_value_size(config) * width + 32 * config.vocab_size
         weights = self.model.num_parameters() * width if self.precision else 0  # the autocast's copy
         rows = int(0.9 * (self._free - weights)) // row
         if rows < 1:

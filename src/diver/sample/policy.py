@@ -64,6 +64,13 @@ def positions(config: Any) -> int | None:
     return getattr(text, "max_position_embeddings", None)
 
 
+def key_value_size(config: Any) -> int:
+    """How many numbers a layer keeps as the keys of one position; its values are as many."""
+    text = config.get_text_config()
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    return heads * (getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads)
+
+
 def hidden_states(model: Any, **inputs: Any) -> Tensor:
     """The last hidden states of a causal model, before its head: [n, T, d]."""
     return model.base_model(**inputs).last_hidden_state
