@@ -63,7 +63,7 @@ class Diversity:
         choose(self.extractor, EXTRACTORS, "extractor")
 
     def texts(self, group: Group) -> list[str]:
-        """The text of each response that is measured, [G], before a horizon."""
+        """The text of each response that is measured, [G], without the horizon."""
         return group.responses if self.until == "end" else [rollout.until_answer for rollout in group.rollouts]
 
 
@@ -79,8 +79,8 @@ METRICS: dict[str, Callable[[Diversity], Metric]] = {
     "action-edits": lambda s: action_edits,
     "states": lambda s: state_diversity,
 }
-OF_NGRAMS = frozenset({"textual", "distinct-n", "self-bleu"})  # their n-grams consist of the units that `tokenize` sets
-OF_TURNS = frozenset({"actions", "action-edits", "states"})  # not cut by `until` or `horizon`
+OF_NGRAMS = frozenset({"textual", "distinct-n", "self-bleu"})  # metrics of n-grams, whose units `tokenize` sets
+OF_TURNS = frozenset({"actions", "action-edits", "states"})  # metrics that ignore `until` and `horizon`
 
 
 def resolve(name: str, settings: Diversity = DEFAULT) -> Metric:
@@ -203,7 +203,7 @@ class _WhenRead(Mapping[str, float]):
 
 
 def _token_ids(group: Group, until: Until, decode: Decode | None) -> list[Sequence[int]]:
-    """The policy tokens of each response that are measured, before a horizon."""
+    """The policy tokens of each response that are measured, without the horizon."""
     for i, rollout in enumerate(group.rollouts):
         if rollout.tokens is None:
             raise ValueError(f"problem {group.problem.id!r}, rollout {i} has no policy tokens: give `tokens`")
