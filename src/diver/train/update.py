@@ -156,11 +156,15 @@ def update(
     """One optimizer step for each mini-batch of groups, in order; returns the metrics `policy/*` of the batch.
 
     policy/ppo_kl estimates the divergence of the policy from the one that sampled. It is the mean of
-    (rho - 1) - log rho over the tokens that had a gradient, each before the optimizer step of its mini-batch. Groups
-    need their `prompt_tokens`. `seed` is that of the random choices of a loss that selects tokens. `state`, which is
-    saved with the checkpoints, has the anchor of a loss that has one. `replayed` are groups sampled before; their
-    metrics are `replay/*`. `policy/loss`, `policy/ppo_kl` and the like are of the sampled groups alone,
-    `policy/grad_norm` of both.
+    (rho - 1) - log rho over the tokens that had a gradient, each before the optimizer step of its mini-batch.
+
+    Args:
+        groups: sampled groups with their `prompt_tokens`.
+        seed: for the random choices of a loss that selects tokens.
+        reference: the policy of the KL term.
+        state: the state of the run, saved with the checkpoints; it has the anchor of a loss with one.
+        replayed: groups sampled before, whose metrics are `replay/*`. All `policy/*` are of the sampled groups alone,
+            except `policy/grad_norm`, which is of both.
     """
     random = torch.Generator().manual_seed(seed)
     budget = config.micro_batch_tokens
@@ -261,7 +265,7 @@ def _distance(sampled: Sequence[Group], recomputed: Sequence[Group]) -> float:
 
 
 def _with_gradient(rows: Sequence[Row], loss: PolicyLoss, config: Update, selected: Tensor | None = None) -> list[Row]:
-    """The rows that the model is run on; `selected` [N] are the tokens that the loss selected."""
+    """The rows that may have a gradient, on which the model is run; `selected` [N] is the choice of the loss."""
     rows = [row for row in rows if row.written]
     if not config.skip_zero_advantage:
         return rows
