@@ -180,7 +180,7 @@ def write_table(table: Table, folder: Path, kind: Format, name: str = "table") -
 
 def _latex(table: Table) -> str:
     """A tabular with the rules of booktabs; the first column is text, and the best means are bold."""
-    titles, *body = [[_on_one_line(cell).translate(_IN_CELL) for cell in row] for row in table.text()]
+    titles, *body = [[" ".join(clean(cell).splitlines()).translate(_IN_CELL) for cell in row] for row in table.text()]
     body = [[name, *(_MINUS.sub("$-$", cell) for cell in cells)] for name, *cells in body]
     bold = table.best()
     for row, column in bold:
@@ -196,7 +196,7 @@ def _latex(table: Table) -> str:
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], text: int = 1) -> str:
     """A Markdown table, padded to be readable as plain text. The first `text` columns are text, the others numbers."""
-    header, *rows = [[_BAR.sub(r"\|", _on_one_line(cell)) for cell in row] for row in (header, *rows)]
+    header, *rows = [[_BAR.sub(r"\|", " ".join(clean(cell).splitlines())) for cell in row] for row in (header, *rows)]
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     signs = ["<" if i < text else ">" for i in range(len(widths))]
     lines = [
@@ -205,10 +205,6 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], text: int = 1
     ]
     lines.insert(1, ["-" * width if i < text else "-" * (width - 1) + ":" for i, width in enumerate(widths)])
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-
-
-def _on_one_line(cell: str) -> str:
-    return " ".join(clean(cell).splitlines())
 
 
 def escape_latex(text: str) -> str:
