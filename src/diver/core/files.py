@@ -10,8 +10,10 @@ import os
 import platform
 import sys
 import tempfile
+import tomllib
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -147,6 +149,11 @@ def table(row: Any, *keys: str) -> dict[str, Any]:
     for key in keys:
         row = row.get(key) if isinstance(row, Mapping) else None
     return dict(row) if isinstance(row, Mapping) else {}
+
+
+def packaged_table(package: str, name: str) -> dict[str, Any]:
+    """The table in a TOML file of a package, such as panels.toml of diver.look."""
+    return tomllib.loads((files(package) / name).read_text(encoding="utf-8"))
 
 
 def read_jsonl(path: Path, *, appended: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
