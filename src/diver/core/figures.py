@@ -43,7 +43,11 @@ def drawing(*paths: Path, size: tuple[float, float], font_size: float = 9.0) -> 
 
 
 def frame(axes: Any, title: str, x: str = "", grid: str = "y") -> None:
-    """Set the title and the name of the x axis, remove the frame but its lower line, draw a pale `grid`."""
+    """Set the title and the name of the x axis, remove all of the frame but its lower line, and draw a pale grid.
+
+    Args:
+        grid: the axis along which the grid is drawn.
+    """
     axes.set_title(title, loc="left", fontweight="bold", color=INK)
     axes.set_xlabel(x, color=GREY)
     axes.spines[["top", "right", "left"]].set_visible(False)

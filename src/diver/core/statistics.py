@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 # PSEUDO_PROBLEMS imaginary problems, correct or wrong with equal probability, are added. Fewer are added if the sum of
 # p (1 - p) over all problems exceeds BINOMIAL_VARIANCE.
 PSEUDO_PROBLEMS, BINOMIAL_VARIANCE = 4.0, 3.0
-# For a count with a distant bound, such as distinct@1024, the bound is lowered to twice the highest value, or to this
-# number if that is larger.
+# For a count with a distant bound, such as distinct@1024, the bound is lowered to the larger of this number and twice
+# the highest value.
 FEW_COUNTED = 8.0
 # With fewer (effective) problems that differ, the mean is skewed and Student's interval is too narrow.
 FEW_DIFFERENCES = 20

@@ -18,7 +18,7 @@ else:
     Tensor = Any
 
 Aggregation = Literal["token-mean", "sequence-mean", "token-sum"]
-Given = Any  # a Tensor if the loss declares that it needs it, else None
+Given = Any  # None where it is not given
 
 
 class Tokens(NamedTuple):
