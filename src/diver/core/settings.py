@@ -177,6 +177,21 @@ def import_object(path: str, where: str) -> Any:
         raise DiverError(f"{where}: {path!r} cannot be imported ({type(error).__name__}: {error}){place}") from error
 
 
+def check_callable(function: object, what: str, given: Iterable[Any], takes: str, of: str = "") -> None:
+    """Raises DiverError, which begins with `what`, unless the function can be called with the arguments `given`.
+
+    `takes` names its parameters, and `of` is added to "not a function".
+    """
+    if not callable(function):
+        raise DiverError(f"{what} is a {type(function).__name__}, not a function{of}")
+    try:
+        inspect.signature(function).bind(*given)
+    except TypeError as error:
+        raise DiverError(f"{what} must take {takes}: {error}") from None
+    except ValueError:  # some functions written in C have no signature
+        pass
+
+
 def call_own(what: str, function: Callable[..., Any], *given: Any) -> Any:
     """Call a function of the user; its error becomes a DiverError that names `what` the function is and the line."""
     try:

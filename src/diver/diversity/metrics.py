@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from diver.core.settings import call_own, choose, import_object, settings
+from diver.core.settings import call_own, check_callable, choose, import_object, settings
 from diver.core.types import DiverError, Group, Rollout
 from diver.diversity.actions import action_diversity, action_edits, state_diversity
 from diver.diversity.equational import EXTRACTORS, Extractor, equational_diversity
@@ -99,14 +99,7 @@ def resolve(name: str, settings: Diversity = DEFAULT) -> Metric:
     if ":" not in name:
         choose(name, [*METRICS, "package.module:function"], "diversity metric")
     metric = import_object(name, "diversity metric")
-    if not callable(metric):
-        raise DiverError(f"diversity metric {name!r} is a {type(metric).__name__}, not a function of the responses")
-    try:
-        inspect.signature(metric).bind([])
-    except TypeError as error:
-        raise DiverError(f"diversity metric {name!r} must take (responses), or (group): {error}") from None
-    except ValueError:  # see _takes_group
-        pass
+    check_callable(metric, f"diversity metric {name!r}", [[]], "(responses), or (group)", " of the responses")
     return metric
 
 
