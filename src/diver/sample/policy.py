@@ -64,9 +64,8 @@ def positions(config: Any) -> int | None:
     return getattr(text, "max_position_embeddings", None)
 
 
-def key_value_size(config: Any) -> int:
-    """How many numbers a layer keeps as the keys of one position; its values are as many."""
-    text = config.get_text_config()
+def key_value_size(text: Any) -> int:
+    """How many numbers a layer keeps as the keys of one position, as many as its values, by a text configuration."""
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     return heads * (getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads)
 

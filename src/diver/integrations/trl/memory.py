@@ -80,7 +80,7 @@ def read_shape(recipe: Recipe) -> Shape:
         text.num_hidden_layers,
         text.hidden_size,
         text.intermediate_size,
-        key_value_size(config),
+        key_value_size(text),
         text.vocab_size,
         rank * sum(module.in_features + module.out_features for module in adapted),
     )
