@@ -85,8 +85,7 @@ def command(args: Sequence[str]) -> None:
 
 
 def compare_runs(arguments: CompareArguments) -> None:
-    """Print levels and differences over seeds and problems, and write them with their figures where `out` names a
-    folder."""
+    """Print levels and differences over seeds and problems. If `out` names a folder, write them there, with figures."""
     from diver.core.figures import write_bands
     from diver.look.over_seeds import by_variant, compare_variants, draw, draw_curves, read_runs
     from diver.look.run_record import repeated

@@ -13,7 +13,7 @@ from diver.recipe.recipe import Recipe
 
 
 def keys_of(args: Sequence[str]) -> str:
-    """What becomes of every key of a recipe in the engine that the command line names, for the end of --help all."""
+    """The table of the keys of a recipe in the engines that `args` name, which ends --help all."""
     words = {part for word in args for part in word.split("=")}
     return "".join(
         f"the keys of a recipe in {engine}:\n{table(engine)}\n" for engine in ("trl", "verl") if engine in words

@@ -1,4 +1,4 @@
-"""The command `diver`: which verbs there are, and what becomes of an error."""
+"""The command `diver`: its verbs, and its exit codes."""
 
 import errno
 import io
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 class Unread(io.FileIO):
-    """What is printed once the reader has gone away, as in `diver eval ... | head`, is dropped: the work goes on."""
+    """A stream that drops what is written after its reader has closed it, as in `diver eval ... | head`."""
 
     def write(self, content: Any, /) -> int:
         try:
@@ -72,8 +72,7 @@ class Unread(io.FileIO):
 
 
 def lasting(stream: io.TextIOWrapper) -> io.TextIOWrapper:
-    """`stream` as one that outlives its reader; a character that it cannot encode, such as of a folder's name, is
-    escaped."""
+    """A copy of `stream` that outlives its reader, and escapes characters that it cannot encode."""
     stream.flush()
     raw = Unread(stream.fileno(), "wb", closefd=False)
     return io.TextIOWrapper(

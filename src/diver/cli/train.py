@@ -231,7 +231,7 @@ def train_seeds(arguments: TrainArguments) -> None:
 
 
 def console(folder: Path) -> Callable[[bool], None]:
-    """What the console says of one seed: its alerts while it trains, its result at its end, if it failed too."""
+    """A `watch` of a run that prints the alerts of one seed while it trains, and its result, also if it failed."""
     from diver.look.run_record import result_lines
     from diver.train.alerts import LiveAlerts
 

@@ -33,7 +33,7 @@ class Band(NamedTuple):
     low: np.ndarray
     high: np.ndarray
     pointwise: float
-    """The level that an interval at a single k needs, for all of them to hold together at the nominal one."""
+    """The level of the interval at each k at which all of them hold together at the nominal level."""
     single: tuple[np.ndarray, np.ndarray]
     """The ends of the interval at each k alone, at the nominal level."""
 
@@ -59,10 +59,7 @@ class Band(NamedTuple):
 
     @property
     def crossing(self) -> tuple[int, int] | None:
-        """The confidence set of the first k at which the sign differs from that before: (first, last).
-
-        None if the band does not show both signs.
-        """
+        """The confidence set of the first k at which the sign changes: (first, last). None without a change."""
         signed = [r for r in self.ranges if r.sign]
         for before, after in itertools.pairwise(signed):
             if before.sign != after.sign:
@@ -107,8 +104,8 @@ def simultaneous(
 def _pointwise_level(y: np.ndarray, level: float) -> float:
     """The level of each interval such that all of y [k, seeds, problems] hold together at `level`.
 
-    The mean varies with the problems and, if there are several, with the seeds: each is a row with a weight of its
-    own.
+    The mean varies with the problems and, if there are several, with the seeds. Each problem and each seed is a row
+    with its own bootstrap weight.
     """
     from scipy.special import ndtr
 

@@ -61,10 +61,10 @@ class Environment(ABC):
 
 
 def checked_step(answer: object) -> Step:
-    """An answer of an environment: its reward a finite float, its actions `Action`s.
+    """The answer of an environment as a `Step` whose reward is a finite float and whose actions are `Action`s.
 
     Raises:
-        TypeError, ValueError: it is none.
+        TypeError, ValueError: the answer is not a step.
     """
     if not isinstance(answer, tuple):
         raise TypeError(f"step returned {answer!r:.60}, not a Step or a tuple of observation, done and reward")
@@ -76,7 +76,12 @@ def checked_step(answer: object) -> Step:
 
 
 def at_once(calls: Sequence[Callable[[], Any]], limits: Sequence[float]) -> list[Any]:
-    """What each call returns or raises, all made at the same time; TimeoutError after its limit in seconds."""
+    """Make all calls at the same time. The result of each is what it returns or raises, or a TimeoutError.
+
+    Args:
+        calls: functions without arguments.
+        limits: the time limit of each call in seconds.
+    """
     results: list[Any] = [TimeoutError(f"no answer within {limit:g} s") for limit in limits]
 
     def run(i: int) -> None:
@@ -97,7 +102,7 @@ def at_once(calls: Sequence[Callable[[], Any]], limits: Sequence[float]) -> list
 
 
 def in_time(call: Callable[[], Any], limit: float) -> Any:
-    """What a call returns; it raises what the call raises, and TimeoutError after `limit` seconds."""
+    """Return what the call returns, or raise what it raises; TimeoutError after `limit` seconds."""
     (answer,) = at_once([call], [limit])
     if isinstance(answer, Exception):
         raise answer

@@ -23,8 +23,8 @@ EXTRAS = {
     "trl": ("trl", "peft", "accelerate"),
     "verl": ("verl", "transfer_queue", "ray", "tensordict", "omegaconf", "hydra"),
 }
-"""By the names by which they are imported; `train`, `endpoint`, ... also bring verify,
-report and data (pyproject.toml)."""
+"""Extra -> its packages, by import name. `train`, `endpoint` and others also install verify, report and data
+(pyproject.toml)."""
 PACKAGES = {package: extra for extra, packages in EXTRAS.items() for package in packages}
 
 

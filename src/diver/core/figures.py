@@ -43,7 +43,11 @@ def drawing(*paths: Path, size: tuple[float, float], font_size: float = 9.0) -> 
 
 
 def frame(axes: Any, title: str, x: str = "", grid: str = "y") -> None:
-    """Title and name of the x axis, no frame but the lower line, a pale grid along the axis `grid`."""
+    """Set the title and the name of the x axis, remove all of the frame but its lower line, and draw a pale grid.
+
+    Args:
+        grid: the axis along which the grid is drawn.
+    """
     axes.set_title(title, loc="left", fontweight="bold", color=INK)
     axes.set_xlabel(x, color=GREY)
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -53,7 +57,7 @@ def frame(axes: Any, title: str, x: str = "", grid: str = "y") -> None:
 
 
 def write_intervals(table: Table, *paths: Path) -> None:
-    """A panel a measure that has estimates, with a dot and its interval for each row of the table."""
+    """Draw a panel for each measure with estimates: a dot and its interval for each row of the table."""
     names = list(table.rows)
     by_measure = [(m, [cells[i] for cells in table.rows.values()]) for i, m in enumerate(table.measures)]
     shown = [(m, cells) for m, cells in by_measure if any(isinstance(cell, Estimate) for cell in cells)]
@@ -75,7 +79,7 @@ def write_intervals(table: Table, *paths: Path) -> None:
 
 
 def write_bands(bands: Mapping[str, Band], *paths: Path) -> None:
-    """Differences of Pass@k over k in points, a line each, with the band that holds at all k together."""
+    """Draw differences of Pass@k over k, in points: a line for each, with the band that holds at all k together."""
     with drawing(*paths, size=(6.4, 4.2)) as figure:
         axes = figure.add_subplot()
         axes.axhline(0, color=GREY, linewidth=0.8)

@@ -1,4 +1,4 @@
-"""What is stored: files that are whole or absent, JSON Lines, and folders that one process works in at a time."""
+"""What is stored: files that are complete or absent, JSON Lines, and folders that one process uses at a time."""
 
 import contextlib
 import errno
@@ -10,8 +10,10 @@ import os
 import platform
 import sys
 import tempfile
+import tomllib
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -21,18 +23,20 @@ NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK}
 
 
 def write_text(path: Path, text: str) -> None:
-    """`write_parts` of UTF-8."""
+    """Write a text as UTF-8, by `write_parts`."""
     write_parts(path, [as_utf8(text)])
 
 
 def as_utf8(text: str) -> bytes:
-    """A lone surrogate, which UTF-8 lacks, as its escape."""
+    """The text as UTF-8. A lone surrogate, which UTF-8 cannot encode, becomes its escape."""
     return text.encode("utf-8", "backslashreplace")
 
 
 def write_parts(path: Path, parts: Iterable[bytes]) -> None:
-    """Write aside, then rename: readers see the old file or the new one, never half of one, and of two writers the
-    last."""
+    """Write to another file, then rename it: readers see the old file or the complete new one.
+
+    If two processes write at the same time, the last one wins.
+    """
     make_folder(path.parent)
     aside = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex[:8]}.part")
     try:
@@ -57,7 +61,7 @@ def make_folder(path: Path) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Raises what `make_folder`, or the first file in the folder, would raise; nothing is left behind."""
+    """Raise what `make_folder`, or writing a file into the folder, would raise. Nothing is left behind."""
     try:
         tempfile.TemporaryFile(dir=_nearest(path)).close()
     except (NotADirectoryError, FileNotFoundError):
@@ -110,7 +114,7 @@ Rows = Iterable[tuple[str, Mapping[str, Any]]]
 
 
 class InvalidRow(DiverError):
-    """A row that cannot be used: where it is, and the reason, the same for all rows of its kind, before the details."""
+    """A row that cannot be used: its place, the reason, which rows with the same fault share, and details."""
 
     def __init__(self, where: str, reason: str, details: str = "") -> None:
         super().__init__(f"{where}: {reason}{details}")
@@ -141,10 +145,15 @@ def number(value: Any) -> float:
 
 
 def table(row: Any, *keys: str) -> dict[str, Any]:
-    """row[key][key]...: the table there, or an empty one."""
+    """The table at row[key][key]..., or an empty table if there is none."""
     for key in keys:
         row = row.get(key) if isinstance(row, Mapping) else None
     return dict(row) if isinstance(row, Mapping) else {}
+
+
+def packaged_table(package: str, name: str) -> dict[str, Any]:
+    """The table in a TOML file of a package, such as panels.toml of diver.look."""
+    return tomllib.loads((files(package) / name).read_text(encoding="utf-8"))
 
 
 def read_jsonl(path: Path, *, appended: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -161,7 +170,7 @@ def read_jsonl(path: Path, *, appended: bool = False) -> Iterator[tuple[str, dic
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object of a JSON file. InvalidRow names the file where it is none."""
+    """The object in a JSON file. InvalidRow names the file if it has no object."""
     return _row((str(path), path.read_bytes()))[1]
 
 
@@ -190,23 +199,23 @@ def _row(placed: tuple[str, bytes]) -> tuple[str, dict[str, Any]]:
 
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a whole file of rows, one after another; it is whole or absent."""
+    """Write rows to a file, which is complete or absent afterwards."""
     write_parts(path, (as_utf8(to_json(row) + "\n") for row in rows))
 
 
 class JsonlLog(contextlib.AbstractContextManager["JsonlLog", None]):
-    """A JSONL file that grows by whole rows; one writer at a time. `before` is called before each row is appended."""
+    """A JSONL file to which one writer appends rows. `before` is called before each append."""
 
     def __init__(self, path: Path, before: Callable[[], None] = lambda: None) -> None:
         self.path, self._before = path, before
         self._fd: int | None = None
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The whole rows, one by one: a file may hold more text than memory."""
+        """The complete rows, one by one: a file may be larger than memory."""
         return (row for _, row in read_jsonl(self.path, appended=True))
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Add a row by a single write. Where the disk is full it is taken back, and the OSError names the file."""
+        """Append a row. If the disk is full, the row is removed again, and the OSError names the file."""
         self._before()
         if self._fd is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -228,8 +237,7 @@ class JsonlLog(contextlib.AbstractContextManager["JsonlLog", None]):
             raise
 
     def close(self) -> None:
-        """The rows are on the disk then: what is written from them afterwards does not outlive them in
-        a loss of power."""
+        """Sync the rows to the disk: after a loss of power, no file derived from them exists without them."""
         if self._fd is not None:
             fd, self._fd = self._fd, None
             try:
@@ -247,7 +255,7 @@ class JsonlLog(contextlib.AbstractContextManager["JsonlLog", None]):
 # ---- folders for one piece of work
 
 KINDS = {"engine": "a training run", "model": "an evaluation", "rollouts": "the grades of rollouts"}
-"""A key of the identity of each kind of work, and what the work is."""
+"""A key of the identity -> the kind of work that has it."""
 
 
 class WorkFolder:

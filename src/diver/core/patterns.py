@@ -1,25 +1,22 @@
 """Regular expressions that are compiled when they are first used."""
 
 import re
+from functools import cached_property
 from typing import Any, cast
 
 
 class Later:
-    """Stands for a pattern; its methods are those of the compiled one."""
+    """Stands for a pattern; its attributes are those of the compiled one."""
 
     def __init__(self, pattern: str, flags: int) -> None:
         self._given = pattern, flags
 
+    @cached_property
     def compiled(self) -> re.Pattern[str]:
-        pattern, flags = self.__dict__["_given"]
-        return re.compile(pattern, flags)
+        return re.compile(*self._given)
 
     def __getattr__(self, name: str) -> Any:
-        # `re` caches few patterns, so bound methods are cached here.
-        compiled = self.compiled()
-        for method in ("search", "match", "fullmatch", "finditer", "findall", "sub", "split"):
-            setattr(self, method, getattr(compiled, method))
-        return getattr(compiled, name)
+        return getattr(self.compiled, name)
 
 
 def compile_later(pattern: str, flags: int = 0) -> re.Pattern[str]:

@@ -10,13 +10,12 @@ from tqdm import tqdm
 
 T = TypeVar("T")
 QUIET = "TQDM_DISABLE"
-"""tqdm's own variable: the flag --quiet sets it, and processes that this one starts inherit it,
-other libraries' bars too."""
+"""tqdm's own variable. The flag --quiet sets it, child processes inherit it, and other libraries' bars obey it too."""
 SECONDS = 60.0  # between two lines of a log file
 
 
 class _Lines(tqdm):
-    """The text of a bar as a line of its own, at most one in SECONDS; none of work that is done before."""
+    """A bar that prints a line at most every SECONDS, and none for work that ends before."""
 
     _shown = 0.0
 
@@ -29,7 +28,7 @@ class _Lines(tqdm):
         return False
 
     def clear(self, nolock: bool = False) -> None:
-        """Lines stay."""
+        """Do nothing: printed lines stay."""
 
 
 def progress_bar(

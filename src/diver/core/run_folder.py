@@ -18,8 +18,8 @@ The row of a rollout in rollouts/step_NNNN.jsonl:
     answer_end                 characters up to the end of the graded answer; null if that is unknown
     turns                      of a trajectory: role, text, actions, state and reward of each
 
-Every file but metrics.jsonl is whole or absent. What a killed run left after its last checkpoint, half a row included,
-is dropped when the run resumes. After a loss of power there is no checkpoint without the rows and files behind it.
+Every file but metrics.jsonl is complete or absent. When a killed run resumes, it drops what was written after its last
+checkpoint, half a row included. After a loss of power, every checkpoint still has the rows and files of its steps.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ REQUIRED = frozenset({"problem", "sample", "response", "grade", "reward"})
 
 
 def rollout_row(step: int, index: int, group: Group, rollout: Rollout) -> dict[str, Any]:
-    """One rollout of the step's group at `index` as a row; it must have its reward."""
+    """The row of a rollout in the group at `index` of the step. ValueError if the rollout has no reward."""
     if rollout.reward is None:
         raise ValueError(f"problem {group.problem.id!r}: a rollout without a reward has no row")
     return {
@@ -170,8 +170,7 @@ def is_aside(folder: Path) -> bool:
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """The run folders in a folder, such as those of `diver train --seeds`,
-    without those that --restart has set aside."""
+    """The run folders in a folder, such as those of `diver train --seeds`, without those that --restart set aside."""
     return sorted(p.parent for p in folder.glob("*/config.json") if not is_aside(p.parent))
 
 
@@ -184,7 +183,7 @@ def find_runs(path: Path) -> list[Path]:
 
 
 def given_name(text: str) -> tuple[str, Path]:
-    """The parts of NAME=PATH; the name is empty if `text` is a path alone, which may have a = in it."""
+    """The name and the path of NAME=PATH. The name is empty if `text` is only a path, which may contain =."""
     name, equals, path = text.partition("=")
     if not equals or Path(text).exists():
         return "", Path(text)
@@ -210,12 +209,11 @@ class RunFolder(WorkFolder):
         return list(JsonlLog(self.path / name).rows())
 
     def steps(self) -> list[int]:
-        """The steps that metrics.jsonl has rows of."""
+        """The steps that have a row in metrics.jsonl."""
         return sorted({int(row["step"]) for row in self.rows("metrics.jsonl")})
 
     def check_rows(self, first: int, last: int) -> None:
-        """Raises DiverError if metrics.jsonl lacks one of these steps,
-        which a checkpoint of step `last` has behind it."""
+        """Raises DiverError if metrics.jsonl lacks the row of a step from `first` to `last`, the last checkpoint."""
         if lost := sorted({*range(first, last + 1)} - {*self.steps()} if last else ()):
             raise DiverError(
                 f"{self.path}/metrics.jsonl: has no row of step {lost[0]}, but there is a checkpoint of step {last}; "
@@ -259,7 +257,7 @@ class RunFolder(WorkFolder):
                     path.unlink()
 
     def done_again(self, step: int) -> str:
-        """One line on the steps after `step`, the last checkpoint, that have a row; empty if there is none."""
+        """One line on the steps with a row after `step`, the last checkpoint; empty if there are none."""
         if not (again := [done for done in self.steps() if done > step]):
             return ""
         since = f"after step {step}, the last checkpoint" if step else "at step 1, since there is no checkpoint"
@@ -267,7 +265,7 @@ class RunFolder(WorkFolder):
         return f"{self.path}: goes on {since}; {steps} done again, the rows so far are kept in {REPLACED}"
 
     def add_to_row(self, step: int, values: Mapping[str, Any]) -> None:
-        """More metrics of a step that has its row."""
+        """Add metrics to the row of a step."""
         rows = [{**row, **values} if row["step"] == step else row for row in self.rows("metrics.jsonl")]
         write_jsonl(self.path / "metrics.jsonl", rows)
 
@@ -282,17 +280,17 @@ class RunFolder(WorkFolder):
         write_text(self.path / "eval" / f"step_{step:04d}.json", to_json(result, indent=1))
 
     def evaluated(self, step: int, samples: int) -> bool:
-        """Whether there is an evaluation after `step` with at least so many samples a problem."""
+        """Whether there is an evaluation after `step` with at least `samples` samples a problem."""
         path = self.path / "eval" / f"step_{step:04d}.json"
         return path.is_file() and int(read_json(path)["samples"]) >= samples
 
     def evaluation_log(self, step: int, kind: str) -> JsonlLog:
-        """Responses or grades of the evaluation after `step`, as they come; `kind` is generations or grades."""
+        """The log of the evaluation after `step`; `kind` is generations or grades."""
         return JsonlLog(self.path / "eval" / f"step_{step:04d}.{kind}.jsonl")
 
     @contextlib.contextmanager
     def new_checkpoint(self, step: int) -> Iterator[Path]:
-        """A folder to fill; it becomes checkpoints/step_NNNN when the block succeeds, and is removed otherwise."""
+        """A temporary folder to fill. It becomes checkpoints/step_NNNN if the block succeeds, else it is removed."""
         final = self.path / "checkpoints" / f"step_{step:04d}"
         aside = final.with_name(f".{final.name}.part")
         shutil.rmtree(aside, ignore_errors=True)
@@ -313,7 +311,7 @@ class RunFolder(WorkFolder):
             shutil.rmtree(aside, ignore_errors=True)
 
     def checkpoints(self) -> list[Path]:
-        """Whole checkpoints, oldest first."""
+        """Complete checkpoints, oldest first."""
         return list(by_step(self.path / "checkpoints").values())
 
     def saved_step(self) -> int:
@@ -321,8 +319,10 @@ class RunFolder(WorkFolder):
         return max(by_step(self.path / "checkpoints"), default=0)
 
     def link_checkpoint(self, step: int, target: Path) -> None:
-        """checkpoints/step_NNNN as a link to the Hugging Face folder that another trainer wrote;
-        links to deleted ones go."""
+        """Make checkpoints/step_NNNN a link to the Hugging Face folder that another trainer wrote.
+
+        Links to deleted folders are removed.
+        """
         make_readable(target)
         link = self.path / "checkpoints" / f"step_{step:04d}"
         link.parent.mkdir(exist_ok=True)
@@ -361,8 +361,7 @@ def _sync(path: Path) -> None:
 
 
 def by_step(folder: Path, suffix: str = "") -> dict[int, Path]:
-    """The files or folders `step_NNNN<suffix>` of a folder, in the order of their steps;
-    none if there is no folder."""
+    """The files or folders `step_NNNN<suffix>` of a folder by step, in rising order; empty without the folder."""
     steps = {path: path.name[len("step_") :].removesuffix(suffix) for path in folder.glob(f"step_*{suffix}")}
     return dict(sorted((int(step), path) for path, step in steps.items() if step.isdigit()))
 

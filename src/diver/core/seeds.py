@@ -26,7 +26,7 @@ WORD, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 def stream_seed(seed: int, *key: object) -> int:
-    """The seed of a random stream of its own for each key, such as (seed, "sample", step).
+    """The seed of a random stream for each key, such as (seed, "sample", step).
 
     Every random number of a run comes from such a stream, so the random state of a run IS its step, and no other state
     has to be saved. The numbers drawn for one purpose do not change those of another.
@@ -35,7 +35,7 @@ def stream_seed(seed: int, *key: object) -> int:
 
 
 def digest(*parts: Any) -> str:
-    """16 hexadecimal digits that name these parts, which must be JSON."""
+    """16 hexadecimal digits that identify these parts, which must be JSON."""
     return hashlib.blake2b(to_json(parts).encode(errors="backslashreplace"), digest_size=8).hexdigest()
 
 
@@ -50,9 +50,11 @@ def philox(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
 
 
 def uniform(seeds: np.ndarray, token: int | np.ndarray) -> np.ndarray:
-    """The number that decides token `token`, one or [n], of each response: float64 [n] in (0, 1], multiples of 2^-53.
+    """The random number by which each response draws its token: float64 [n] in (0, 1], multiples of 2^-53.
 
-    `seeds` is uint64 [n].
+    Args:
+        seeds ([n]): uint64, the seeds of the responses.
+        token: the index of the token, one for all responses or [n].
     """
     counter = np.zeros((4, len(seeds)), np.uint64)
     counter[0] = token
@@ -67,17 +69,20 @@ PATIENCE = 20_000  # consecutive candidates without a new problem before giving 
 def is_held_out(key: str) -> bool:
     """Whether the generated problem with this key is kept from training.
 
-    Problems that are the same have the same key. So problems for training and held-out problems are disjoint for any
-    seeds, sizes and mix of levels.
+    Equal problems have equal keys. So training and held-out problems are disjoint for any seeds, sizes and levels.
     """
     return hashlib.blake2b(key.encode(), digest_size=8).digest()[0] % EVERY == 0
 
 
 def distinct(candidates: Iterator[tuple[str, T]], count: int, *, held_out: bool, name: str) -> list[T]:
-    """The first `count` problems of endless (key, problem) that are held out, or that are not, each key once.
+    """The first `count` problems with different keys, either all held out or all for training.
+
+    Args:
+        candidates: (key, problem) without end.
+        name: the testbed, for messages.
 
     Raises:
-        DiverError: There are fewer; with the `name` of the testbed.
+        DiverError: there are fewer.
     """
     found: dict[str, T] = {}
     misses = 0

@@ -25,7 +25,7 @@ Positional = Annotated[T, POSITIONAL]
 
 
 class Bound(NamedTuple):
-    """Which numbers a setting may have, in its annotation; None is no number."""
+    """The numbers that a setting may have, in its annotation. None is always allowed."""
 
     text: str
     holds: Callable[[float], bool]
@@ -33,11 +33,9 @@ class Bound(NamedTuple):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def settings(cls: type) -> type:
-    """A frozen, keyword-only dataclass whose unknown keys `read` refuses, and numbers outside of the `Bound` in their
-    annotation.
+    """Make a class a frozen, keyword-only dataclass, whose unknown keys `read` refuses.
 
-    Raises:
-        ValueError: when it is made with a number outside of its bound; names the setting.
+    Its constructor raises ValueError, which names the setting, for a number outside of the `Bound` of its annotation.
     """
     cls.__pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # type: ignore[attr-defined]
     bounds = {
@@ -107,7 +105,7 @@ def read(cls: type[T], table: Any, where: str) -> T:
 
 
 def _given(loc: Iterable[int | str], table: Any) -> list[int | str]:
-    """The part of a pydantic location that is in `table`, without the trailing name of a type or [key]."""
+    """The part of a pydantic location that exists in `table`: pydantic appends the name of a type, or [key]."""
     known = []
     for step in loc:
         try:
@@ -177,6 +175,21 @@ def import_object(path: str, where: str) -> Any:
         absent = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
         place = "; a file of your own is found in the folder in which diver is started" if absent else ""
         raise DiverError(f"{where}: {path!r} cannot be imported ({type(error).__name__}: {error}){place}") from error
+
+
+def check_callable(function: object, what: str, given: Iterable[Any], takes: str, of: str = "") -> None:
+    """Raises DiverError, which begins with `what`, unless the function can be called with the arguments `given`.
+
+    `takes` names its parameters, and `of` is added to "not a function".
+    """
+    if not callable(function):
+        raise DiverError(f"{what} is a {type(function).__name__}, not a function{of}")
+    try:
+        inspect.signature(function).bind(*given)
+    except TypeError as error:
+        raise DiverError(f"{what} must take {takes}: {error}") from None
+    except ValueError:  # some functions written in C have no signature
+        pass
 
 
 def call_own(what: str, function: Callable[..., Any], *given: Any) -> Any:
@@ -253,8 +266,10 @@ class Option(NamedTuple):
 
 
 def options(settings: Any, prefix: str = "") -> Iterator[Option]:
-    """The settings of a class, or of an instance with its values as defaults; nested settings follow their table, which
-    is one itself where its default is None."""
+    """The settings of a class, or of an instance, whose values are then the defaults.
+
+    Nested settings follow one another in place of their table. A table whose default is None is listed before them.
+    """
     cls = settings if isinstance(settings, type) else type(settings)
     kinds = typing.get_type_hints(cls, include_extras=True)
     for field in dataclasses.fields(cls):

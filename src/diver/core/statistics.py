@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-# For a share near 0 or 1, most values stand at the bound, and their variance underestimates that of new values. So up
-# to PSEUDO_PROBLEMS imagined problems, right or wrong with equal chance, are added. Fewer are added if the sum of
+# For a share near 0 or 1, most values equal the bound, and their variance underestimates that of new values. So up to
+# PSEUDO_PROBLEMS imaginary problems, correct or wrong with equal probability, are added. Fewer are added if the sum of
 # p (1 - p) over all problems exceeds BINOMIAL_VARIANCE.
 PSEUDO_PROBLEMS, BINOMIAL_VARIANCE = 4.0, 3.0
-# For a count with a distant bound, such as distinct@1024, these have at most twice the highest value, or so many where
-# that is less.
+# For a count with a distant bound, such as distinct@1024, the bound is lowered to the larger of this number and twice
+# the highest value.
 FEW_COUNTED = 8.0
-# Fewer problems than these with a difference (in effect): Student's interval of a mean so skewed is too narrow.
+# With fewer (effective) problems that differ, the mean is skewed and Student's interval is too narrow.
 FEW_DIFFERENCES = 20
 DETECTABLE = (1.96 + 0.84) / 1.96  # a two-sided test at 5 % with a power of 80 %, over half the interval
 
@@ -169,8 +169,11 @@ def maj_at_k(votes: ArrayLike, k: int) -> float:
 def by_problem(problems: Iterable[Hashable], values: ArrayLike) -> np.ndarray:
     """The mean over the groups of each problem, float64 [problems], in the order in which they first occur.
 
-    problems, values [groups]: whose group it is, and its value. What was sampled at several steps is still one problem
-    to an interval. A NaN is a group without a value, and is left out; a problem without any has NaN.
+    A problem that was sampled at several steps counts as one problem in an interval.
+
+    Args:
+        problems ([groups]): the problem of each group.
+        values ([groups]): its value; NaN is left out. A problem without a value has NaN.
     """
     numbers: dict[Hashable, int] = {}
     number = np.array([numbers.setdefault(problem, len(numbers)) for problem in problems], dtype=np.intp)

@@ -79,13 +79,13 @@ class Measure(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A row for each of `rows`, whose name stands in the column `of`; its cells are those of `measures`, in order."""
+    """A table with a column for each of `measures`. The first column, titled `of`, has the names of the rows."""
 
     of: str
     measures: Sequence[Measure]
     rows: Mapping[str, Sequence[Cell]]
     shown: Sequence[Sequence[str]] | None = None
-    """Its text, header first, where the cells of a column are not all shown alike."""
+    """The text of the table, header first, if the cells of a column differ in format."""
     uncertainty: Uncertainty = "interval"
     """How its estimates are shown."""
 
@@ -112,9 +112,9 @@ class Table:
         ]
 
     def best(self) -> set[tuple[int, int]]:
-        """(Row, measure) of the highest means where the highest is best, and of those that are shown as equal.
+        """(Row, measure) of the highest mean of each measure with `best`, and of the means that print the same.
 
-        None if all are shown as equal.
+        A measure whose means all print the same has none.
         """
         found = set()
         for i, measure in enumerate(self.measures):
@@ -141,7 +141,7 @@ class Table:
 
 
 def _inert(cell: Cell) -> Cell:
-    """A cell that no spreadsheet evaluates: an apostrophe precedes a text like a formula (OWASP, "CSV Injection")."""
+    """A cell that no spreadsheet evaluates: a text like a formula gets an apostrophe (OWASP, "CSV Injection")."""
     if not isinstance(cell, str):
         return cell
     text = clean(cell)  # csv does not quote a carriage return, behind which a spreadsheet begins a row
@@ -180,7 +180,7 @@ def write_table(table: Table, folder: Path, kind: Format, name: str = "table") -
 
 def _latex(table: Table) -> str:
     """A tabular with the rules of booktabs; the first column is text, and the best means are bold."""
-    titles, *body = [[_on_one_line(cell).translate(_IN_CELL) for cell in row] for row in table.text()]
+    titles, *body = [[" ".join(clean(cell).splitlines()).translate(_IN_CELL) for cell in row] for row in table.text()]
     body = [[name, *(_MINUS.sub("$-$", cell) for cell in cells)] for name, *cells in body]
     bold = table.best()
     for row, column in bold:
@@ -195,8 +195,8 @@ def _latex(table: Table) -> str:
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], text: int = 1) -> str:
-    """A table whose first `text` columns are text, the others numbers, padded so that it can be read as it is."""
-    header, *rows = [[_BAR.sub(r"\|", _on_one_line(cell)) for cell in row] for row in (header, *rows)]
+    """A Markdown table, padded to be readable as plain text. The first `text` columns are text, the others numbers."""
+    header, *rows = [[_BAR.sub(r"\|", " ".join(clean(cell).splitlines())) for cell in row] for row in (header, *rows)]
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     signs = ["<" if i < text else ">" for i in range(len(widths))]
     lines = [
@@ -207,17 +207,13 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], text: int = 1
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def _on_one_line(cell: str) -> str:
-    return " ".join(clean(cell).splitlines())
-
-
 def escape_latex(text: str) -> str:
-    r"""Text that LaTeX prints as it is: `a_b & 5%` becomes `a\_b \& 5\%`."""
+    r"""Escape text for LaTeX: `a_b & 5%` becomes `a\_b \& 5\%`."""
     return " ".join(text.split()).translate(_LATEX)
 
 
 def escape_markdown(text: str) -> str:
-    r"""Text that Markdown prints as it is inside a table: `a|b` becomes `a\|b`."""
+    r"""Escape text for a cell of a Markdown table: `a|b` becomes `a\|b`."""
     return re.sub(r"([\\|*_`<>\[\]])", r"\\\1", " ".join(text.split()))
 
 

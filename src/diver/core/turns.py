@@ -79,7 +79,7 @@ def turns_from_rows(rows: Any) -> tuple[Turn, ...]:
     """The turns that `turn_row` wrote.
 
     Raises:
-        ValueError: they are no such list; a turn is named by its number, from 0.
+        ValueError: a row is not such a turn; names its index.
     """
     found = []
     for i, row in enumerate(rows if isinstance(rows, list) else [rows]):
@@ -94,13 +94,13 @@ def turns_from_rows(rows: Any) -> tuple[Turn, ...]:
 
 
 def turns_of(messages: Iterable[Mapping[str, Any]]) -> tuple[Turn, ...]:
-    """The turns of a response that is given as messages.
+    """The turns of a response given as messages.
 
     A message has `role` and `content`, the policy's also `tool_calls` as in OpenAI's API, or `actions`: pairs of name
     and arguments, for an environment without tools. `reward` and `state` are optional.
 
     Raises:
-        ValueError: a message is not such a dict; it is named by its number, from 0.
+        ValueError: a message is not such a dict; names its index.
     """
     return tuple(_turn(i, message) for i, message in enumerate(messages))
 
@@ -149,7 +149,7 @@ def as_action(given: Any, where: str) -> Action:
 
 
 def _called(message: Mapping[str, Any]) -> tuple[Action, ...]:
-    """The tool calls of a message; those without a name of a function are left out."""
+    """The tool calls of a message; those without the name of a function are left out."""
     calls = message.get("tool_calls")
     calls = [*(calls if isinstance(calls, list | tuple) else ()), *tool_uses(message.get("content"))]
     if isinstance(message.get("function_call"), Mapping):  # OpenAI's before tools
@@ -246,7 +246,7 @@ def anchors(turns: Iterable[Turn]) -> Iterator[tuple[str, ...] | None]:
 
 
 def turns_of_tokens(tokens: Sequence[int], mask: Sequence[bool] | np.ndarray) -> tuple[Turn, ...]:
-    """Turns without a text: the runs of tokens that one side wrote, of a sequence [S] with its mask [S].
+    """Turns without texts, from a sequence [S] and its mask [S]: each run of tokens that one side wrote is a turn.
 
     Raises:
         ValueError: the mask has another length than the tokens.
@@ -259,9 +259,9 @@ def turns_of_tokens(tokens: Sequence[int], mask: Sequence[bool] | np.ndarray) ->
 
 
 def with_tokens(turns: Sequence[Turn], tokens: Sequence[int], mask: Sequence[bool]) -> tuple[Turn, ...]:
-    """The turns with their token ids, of a sequence [S] whose `mask` [S] says what the policy wrote.
+    """The turns with their token ids, from a sequence [S] whose `mask` [S] marks the policy's tokens.
 
-    Turns of the environment in a row have their tokens at the first of them.
+    The first of consecutive turns of the environment has the tokens of all of them.
 
     Raises:
         ValueError: the mask has another length than the tokens, or another number of runs of policy tokens than turns.

@@ -50,9 +50,9 @@ UNANSWERED = (Grade.NO_ANSWER, Grade.TRUNCATED)
 
 
 class Reward(NamedTuple):
-    """The named parts of a reward; their sum is taken here and nowhere else.
+    """The named parts of a reward. Only `total` adds them up.
 
-    `other` is given with the outcome: further reward functions, such as one of the format, which say nothing of
+    `other` is the sum of further reward functions of the trainer, such as one for the format. It says nothing about
     correctness.
     """
 
@@ -72,12 +72,12 @@ class Reward(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Where a run is, for schedules.
+    """The progress of a run, for schedules.
 
     Attributes:
-        step: rollout batches that are done.
-        steps: rollout batches over which schedules run, 0 if that is unknown. The fraction is then 0, so lambda has
-            its first value.
+        step: rollout steps done.
+        steps: rollout steps over which schedules run; 0 if unknown. The fraction is then 0, so lambda keeps its
+            initial value.
     """
 
     step: int
@@ -120,15 +120,15 @@ class Problem:
 class Rollout:
     """One response of the policy: a text, or a trajectory of several turns with an environment (`of_turns`).
 
-    What the environment says stands in `turns` alone. It counts in no length, entropy or diversity.
+    Only `turns` has the text of the environment. It does not count in length, entropy or diversity.
 
     Attributes:
-        response: the text that the policy wrote, that of its turns one below the other.
+        response: the text that the policy wrote; the texts of its turns are joined by newlines.
         tokens ([T]): the policy's token ids, with the end token if it was sampled.
         logprobs ([T]): float32, the sampler's, at its temperature.
         entropy: the sampler's, at its temperature, mean over the T tokens, nats.
         truncated: whether the response reached the length limit.
-        index: the place among the sampled responses of the problem. A selection does not change it.
+        index: the index among the sampled responses of the problem. A selection does not change it.
         num_tokens: T if the tokens are not stored.
         grade: what the verifier found.
         key: equal for responses with the same answer or solution.
@@ -179,16 +179,17 @@ class Rollout:
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """What the policy did, over all its turns; of a response that is one turn, what stands between marks."""
+        """The actions of the policy in all its turns. In a response of one turn, they are read from its tags."""
         if not self.turns:
             return marked_actions(self.response)
         return tuple(action for turn in self.turns if turn.by_policy for action in turn.actions)
 
     @property
     def sequence(self) -> tuple[np.ndarray, np.ndarray]:
-        """All token ids of the trajectory behind the prompt, int64 [S], and which the policy wrote, bool [S].
+        """All token ids after the prompt, int64 [S], and which of them the policy wrote, bool [S].
 
-        ValueError if they are not known.
+        Raises:
+            ValueError: they are not known.
         """
         parts = [(turn.tokens, turn.by_policy) for turn in self.turns] or [(self.tokens, True)]
         if any(tokens is None for tokens, _ in parts):
@@ -246,7 +247,7 @@ class Group:
 
     @property
     def characters(self) -> int:
-        """The characters of the responses and of all that was said in their turns: what the group takes in memory."""
+        """The number of characters of all responses and turns, which is about what the group takes in memory."""
         return sum(len(r.response) + sum(len(turn.text) for turn in r.turns) for r in self.rollouts)
 
     @property
@@ -278,7 +279,7 @@ class Group:
 
 
 def as_outcome(value: Any) -> float:
-    """An outcome as a float: a number, or true and false, as a CSV file or a language model's judge spells them.
+    """An outcome as a float, from a number or a text that is a number, true or false, as in a CSV file.
 
     Raises:
         ValueError, TypeError: the value is anything else.

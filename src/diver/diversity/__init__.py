@@ -1,4 +1,4 @@
-"""How different the responses of one group are: see `metrics`."""
+"""Diversity of the responses of one group: see `metrics`."""
 
 from diver.diversity.actions import action_diversity, action_edits, action_key, state_diversity
 from diver.diversity.equational import equational_diversity, formulas

@@ -1,6 +1,6 @@
-"""How different the trajectories of one group are: by what the policy did, and by the states that it visited.
+"""Diversity of the trajectories of one group: by the actions of the policy, and by the states that it visited.
 
-Only actions and named states count, so neither the texts of the policy nor those of the environment do.
+Only actions and named states count. The texts of the policy and of the environment do not.
 """
 
 from collections.abc import Sequence
@@ -58,10 +58,10 @@ def edit_distance(a: Sequence[int], b: Sequence[int]) -> int:
 
 
 def state_diversity(group: Group) -> np.ndarray:
-    """The fraction of the states that a trajectory visits which no other trajectory of the group does.
+    """The fraction of a trajectory's states that no other trajectory of the group visits.
 
     Returns:
-        float64 [G] in [0, 1]. A trajectory of which no state is named, and a group of one, have 0.
+        float64 [G] in [0, 1]. A trajectory without a named state, and a group of one, have 0.
     """
     if len(group) == 1:
         return np.zeros(1)

@@ -40,7 +40,7 @@ def equational_diversity(
 
 
 def unique_fractions(extracted: Sequence[frozenset[str]]) -> np.ndarray:
-    """ED of responses whose formulas are these, float64 [G]."""
+    """ED of responses with these formulas, float64 [G]."""
     holders = Counter(f for fs in extracted for f in fs)
     return np.array([sum(holders[f] == 1 for f in fs) / max(len(fs), 1) for fs in extracted])
 
@@ -48,8 +48,10 @@ def unique_fractions(extracted: Sequence[frozenset[str]]) -> np.ndarray:
 def formulas(response: str, extractor: Extractor = "nested", ignore_space: bool = False) -> frozenset[str]:
     """F(o): the distinct formulas of a response, without their delimiters, so that `$x$` and `\\(x\\)` are equal.
 
-    `nested`: see `formula_spans`, stripped, and an empty one is none. `paper`: see `_paper`. `ignore_space` drops all
-    white space inside a formula as well.
+    Args:
+        response: a text.
+        extractor: "nested" gives the spans of `formula_spans`, stripped, without empty ones; "paper" is `_paper`.
+        ignore_space: whether to remove all white space inside formulas.
     """
     if extractor not in EXTRACTORS:
         choose(extractor, EXTRACTORS, "extractor")
@@ -83,7 +85,7 @@ _WORD_OR_NUMBER = re.compile(r"[\w\\]|\s\d")
 
 
 class Span(NamedTuple):
-    """Where a formula stands: its content is text[start:end], between `opener` and what closes it, of equal length."""
+    """The place of a formula: its content is text[start:end]. `opener` and its closer have the same length."""
 
     start: int
     end: int
@@ -97,10 +99,9 @@ def _nested(text: str) -> list[str]:
 def formula_spans(text: str) -> list[Span]:
     r"""The outermost `\[ \]`, `\( \)`, `$$ $$` and `$ $` that are closed, in their order; in one pass over the text.
 
-    `\$`, `\{` and `\\` are characters, so `\\(` opens nothing. What stands inside a formula belongs to it, the `$x$` of
-    `\text{if $x$}` too. An opener that is never closed is passed over, and what follows it is read all the same. `$`
-    and `$$` do not show their direction, so a blank line ends them, as in TeX,
-    and `_is_closer` distinguishes them from prices.
+    `\$`, `\{` and `\\` are characters, so `\\(` opens nothing. Formulas inside a formula belong to it, such as the
+    `$x$` of `\text{if $x$}`. An opener that is never closed is skipped. `$` and `$$` open and close alike, so a blank
+    line ends them, as in TeX, and `_is_closer` distinguishes them from prices.
     """
     open_, spans = _Open(), list[Span]()
     for match in _TOKEN.finditer(text):
@@ -132,7 +133,7 @@ def formula_spans(text: str) -> list[Span]:
 
 
 class _Open(list[tuple[str, int]]):
-    """What is open, innermost last: a delimiter, or a brace inside one, and where its content begins."""
+    """A stack of open delimiters, and braces inside them, each with the start of its content."""
 
     def __init__(self) -> None:
         self.depth: Counter[str] = Counter()
@@ -146,13 +147,13 @@ class _Open(list[tuple[str, int]]):
         self.depth[kind] += 1
 
     def drop(self, kind: str) -> None:
-        """Close the innermost delimiter without a formula, if it is of this kind."""
+        """Remove the innermost delimiter, if it is of this kind, without a formula."""
         if self.top == kind:
             self.pop()
             self.depth[kind] -= 1
 
     def close(self, kind: str, end: int, spans: list[Span]) -> None:
-        """The last opener of this kind, if any, makes a formula in place of all inside it."""
+        """Add the formula from the last opener of this kind, if any, to `end`; it replaces the formulas inside it."""
         if not self.depth[kind]:
             return
         while self.top != kind:
@@ -167,7 +168,8 @@ class _Open(list[tuple[str, int]]):
 def _is_closer(text: str, start: int, position: int) -> bool:
     """Does the `$` at `position` close the one whose content begins at `start`? Not if they are prices: "$5 and $6".
 
-    Both have white space inside (`$ x $`) or neither has; no number follows; and with white space inside no word.
+    A formula has white space after its opener and before its closer, or at neither. No digit follows its closer, and
+    after `$ x $` no word does.
     """
     if start == position or text[start].isspace() != text[position - 1].isspace():
         return False

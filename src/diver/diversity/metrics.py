@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from diver.core.settings import call_own, choose, import_object, settings
+from diver.core.settings import call_own, check_callable, choose, import_object, settings
 from diver.core.types import DiverError, Group, Rollout
 from diver.diversity.actions import action_diversity, action_edits, state_diversity
 from diver.diversity.equational import EXTRACTORS, Extractor, equational_diversity
@@ -63,7 +63,7 @@ class Diversity:
         choose(self.extractor, EXTRACTORS, "extractor")
 
     def texts(self, group: Group) -> list[str]:
-        """The text of each response that is measured, [G], before a horizon."""
+        """The text of each response that is measured, [G], without the horizon."""
         return group.responses if self.until == "end" else [rollout.until_answer for rollout in group.rollouts]
 
 
@@ -79,8 +79,8 @@ METRICS: dict[str, Callable[[Diversity], Metric]] = {
     "action-edits": lambda s: action_edits,
     "states": lambda s: state_diversity,
 }
-OF_NGRAMS = frozenset({"textual", "distinct-n", "self-bleu"})  # their n-grams consist of the units that `tokenize` sets
-OF_TURNS = frozenset({"actions", "action-edits", "states"})  # not cut by `until` or `horizon`
+OF_NGRAMS = frozenset({"textual", "distinct-n", "self-bleu"})  # metrics of n-grams, whose units `tokenize` sets
+OF_TURNS = frozenset({"actions", "action-edits", "states"})  # metrics that ignore `until` and `horizon`
 
 
 def resolve(name: str, settings: Diversity = DEFAULT) -> Metric:
@@ -99,14 +99,7 @@ def resolve(name: str, settings: Diversity = DEFAULT) -> Metric:
     if ":" not in name:
         choose(name, [*METRICS, "package.module:function"], "diversity metric")
     metric = import_object(name, "diversity metric")
-    if not callable(metric):
-        raise DiverError(f"diversity metric {name!r} is a {type(metric).__name__}, not a function of the responses")
-    try:
-        inspect.signature(metric).bind([])
-    except TypeError as error:
-        raise DiverError(f"diversity metric {name!r} must take (responses), or (group): {error}") from None
-    except ValueError:  # see _takes_group
-        pass
+    check_callable(metric, f"diversity metric {name!r}", [[]], "(responses), or (group)", " of the responses")
     return metric
 
 
@@ -203,7 +196,7 @@ class _WhenRead(Mapping[str, float]):
 
 
 def _token_ids(group: Group, until: Until, decode: Decode | None) -> list[Sequence[int]]:
-    """The policy tokens of each response that are measured, before a horizon."""
+    """The policy tokens of each response that are measured, without the horizon."""
     for i, rollout in enumerate(group.rollouts):
         if rollout.tokens is None:
             raise ValueError(f"problem {group.problem.id!r}, rollout {i} has no policy tokens: give `tokens`")

@@ -23,15 +23,15 @@ Response = str | Sequence[int] | np.ndarray
 Tokenize = Literal["whitespace", "zh", "char", "policy"]
 LONG = 20  # characters per word; a text with more is taken as written without spaces
 
-# Chinese characters, their radicals, strokes, punctuation and full-width forms, as in sacrebleu's zh; neither kana nor
-# Thai. Departure: its range for the characters of plane 2 in fact selects U+2001 to U+2A6D; here it is plane 2 and 3.
+# Chinese characters, their radicals, strokes, punctuation and full-width forms, as in sacrebleu's zh, without kana and
+# Thai. Departure: sacrebleu's range for plane 2 in fact selects U+2001 to U+2A6D; here it selects planes 2 and 3.
 _CJK = (
     "\u2e80-\u303f\u3100-\u312f\u31a0-\u31ef\u3200-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\ufe10-\ufe1f\ufe30-\ufe4f\uff00-\uffef"
 )
 _PLANE_2 = "\U00020000-\U0003ffff"
 _SYMBOL = r"!-&(-+:-@\[-`{-~/"
-# One after the other, as there: of "..0" the second point stays with the 0, since its neighbour is taken by the first.
+# Applied in order, as in sacrebleu. In "..0" the second point stays with the 0: the first match takes its neighbour.
 _ZH = [
     (re.compile(rf"([{_CJK}{_PLANE_2}{_SYMBOL}])"), r" \1 "),
     (re.compile("([^0-9])([.,])"), r"\1 \2 "),
@@ -68,7 +68,7 @@ def unspaced_note(texts: Sequence[str], tokenize: str) -> str:
 
 
 def number_tokens(responses: Sequence[Response]) -> tuple[np.ndarray, np.ndarray]:
-    """All tokens of a group as numbers 0..V-1, one response after the other, int64 [T]; the lengths, int64 [G].
+    """The tokens of all responses as numbers 0..V-1, int64 [T], and the lengths of the responses, int64 [G].
 
     Args:
         responses ([G]): strings, whose tokens are what white space separates, or sequences of token ids.
@@ -96,11 +96,14 @@ def number_tokens(responses: Sequence[Response]) -> tuple[np.ndarray, np.ndarray
 
 
 def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iterator[tuple[np.ndarray, ...]]:
-    """For n = 1..N the n-grams that a group has more than once; arguments as `number_tokens` gives them.
+    """The n-grams that occur more than once in a group, for n = 1..N; arguments as `number_tokens` gives them.
 
-    Yields number and response of each occurrence, [occurrences], and how often each number occurs in the whole group,
-    [n-grams], those that occur once included. N-grams that occur once are dropped: no longer n-gram that contains one
-    occurs twice."""
+    N-grams that occur once are dropped, since no longer n-gram that contains one occurs twice.
+
+    Yields:
+        The number and the response of each occurrence, [occurrences] each, and how often each number occurs in the
+        group, [n-grams], with those that occur once.
+    """
     # A unique token follows every response, so an n-gram across a border occurs once and is dropped.
     size, vocabulary = len(length), int(tokens.max(initial=-1)) + 1
     tokens = np.insert(tokens, np.cumsum(length), vocabulary + np.arange(size))
@@ -120,7 +123,7 @@ def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iter
 
 
 def order_weights(orders: int, weights: Sequence[float] | None) -> np.ndarray:
-    """The weight of each order, float64 [N]. ValueError for orders or weights that no metric can use."""
+    """The weight of each order, float64 [N]. ValueError if a metric cannot use the orders or the weights."""
     if orders < 1:
         raise ValueError(f"orders = {orders}: n-grams need at least order 1")
     if weights is None:
@@ -134,7 +137,7 @@ def order_weights(orders: int, weights: Sequence[float] | None) -> np.ndarray:
 
 
 def weights_by_length(weight: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """[G, N]: for a response shorter than N, the weights of the orders it lacks move to those it has."""
+    """The weights of each response, [G, N]. A response shorter than N has all the weight on the orders that it has."""
     has = np.arange(1, len(weight) + 1) <= length[:, None]
     used = np.where(has, weight, 0.0)
     used = np.where(used.any(axis=1, keepdims=True), used, has)

@@ -1,8 +1,8 @@
-"""Diversity by a model: the distances of the responses' vectors (paper's appendix, metric validity).
+"""Diversity by a model: the distances between the vectors of the responses (paper's appendix, metric validity).
 
-The paper names the models and, of hidden states, the layer; neither what is averaged nor what stands before the
+The paper names the models and the layer of hidden states. It does not say what is averaged, nor what precedes the
 response. Ours: the mean of the last layer's states, after the final norm, over the tokens of the bare response. A model
-is loaded at the first call and kept; DiverError if it cannot be.
+is loaded at the first call and kept. DiverError if it cannot be loaded.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -64,9 +64,11 @@ def embeddings(responses: Sequence[str], settings: Embedding) -> np.ndarray:
 
 
 def hidden_states(responses: Sequence[str], settings: HiddenState, prompt: str = "") -> np.ndarray:
-    """h [G, H], float32; zeros for a response without a token. With a rendered `prompt`, the model reads it before each
-    response. The first token is then the beginning-of-sequence token that its tokenizer begins a text with. The mean is
-    over the tokens of the response."""
+    """h [G, H], float32: the mean over the tokens of each response; zeros for a response without a token.
+
+    The model reads a rendered `prompt` before each response. The first token is then the beginning-of-sequence token,
+    if its tokenizer begins texts with one.
+    """
     model, tokenizer = _language_model(settings.model, settings.device)
     import torch
 
@@ -101,7 +103,7 @@ def cosine_diversity(vectors: np.ndarray) -> np.ndarray:
 def cosines(vectors: np.ndarray) -> np.ndarray:
     """cos(v_i, v_j), float64 [G, G], of vectors [G, H]; 1 on the diagonal.
 
-    Zeros stand for a response without a token: it has 1 to another, 0 to any other.
+    A vector of zeros is a response without a token. Its cosine is 1 with another such response, else 0.
 
     Raises:
         ValueError: no vector is given, or a vector is not finite.
@@ -152,7 +154,7 @@ def _language_model(model: str, device: str) -> tuple[Any, Any]:
 
 @contextmanager
 def _loading(model: str, kind: str, extra: str) -> Iterator[None]:
-    """An error of the block as a DiverError."""
+    """Turn an error of the block into a DiverError."""
     try:
         from transformers.utils.logging import disable_progress_bar
 

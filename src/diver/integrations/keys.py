@@ -1,11 +1,10 @@
 """The option of another trainer for each key of a recipe: one table for its settings and the help."""
 
-import tomllib
 from collections.abc import Callable, Iterator
-from importlib.resources import files
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from diver.core.files import packaged_table
 from diver.core.types import DiverError
 from diver.recipe.help import rows
 from diver.recipe.recipe import Recipe
@@ -28,8 +27,7 @@ class Key(NamedTuple):
 
 def read_keys(engine: str) -> dict[str, Key]:
     """The table of an engine, keys.toml in its package."""
-    table = tomllib.loads((files("diver.integrations") / engine / "keys.toml").read_text(encoding="utf-8"))
-    return {name: Key(**row) for name, row in table.items()}
+    return {name: Key(**row) for name, row in packaged_table("diver.integrations", f"{engine}/keys.toml").items()}
 
 
 def mapped(recipe: Recipe, engine: str) -> Iterator[tuple[str, Any]]:

@@ -1,11 +1,11 @@
 """The releases of engines with which this package works, in `versions.toml`."""
 
 import re
-import tomllib
-from importlib.resources import files
 from typing import Any
 
-VERSIONS: dict[str, Any] = tomllib.loads((files("diver.integrations") / "versions.toml").read_text(encoding="utf-8"))
+from diver.core.files import packaged_table
+
+VERSIONS: dict[str, Any] = packaged_table("diver.integrations", "versions.toml")
 """`allowed` and `allowed_by_train`: package -> specifiers; `environments`: `make` target -> what it runs, and pins;
 `python`: release -> what was run with it."""
 

@@ -1,15 +1,13 @@
 """The curves of one or more runs as data: one panel per metric, one line per run. The page draws them."""
 
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.core.files import number
+from diver.core.files import number, packaged_table
 from diver.look.page import evenly_spaced, short
 from diver.look.run_record import RunRecord
 from diver.train.alerts import Alert
@@ -28,11 +26,11 @@ class Panel(NamedTuple):
     percent: bool = False
 
 
-SHOWN = tomllib.loads((files("diver.look") / "panels.toml").read_text("utf-8"))
+SHOWN = packaged_table("diver.look", "panels.toml")
 PANELS = [Panel(metric, **about) for metric, about in SHOWN["run"].items()]
 MEANINGS = {
     f"{prefix}/{name}": meaning
-    for prefix, metrics in tomllib.loads((files("diver.look") / "metrics.toml").read_text("utf-8")).items()
+    for prefix, metrics in packaged_table("diver.look", "metrics.toml").items()
     for name, meaning in metrics.items()
 }
 """The meaning of each logged metric, with its unit. In a name, * stands for any text."""

@@ -18,17 +18,23 @@ else:
     Tensor = Any
 
 Aggregation = Literal["token-mean", "sequence-mean", "token-sum"]
-Given = Any  # None unless the loss declares that it needs it
+Given = Any  # None where it is not given
 
 
 class Tokens(NamedTuple):
     """Tokens under the policy as it now is: all N of a mini-batch without gradient, [N], or padded rows of it, [n, T].
 
-    `advantages` broadcast over the others: [n, 1] where all tokens of a response have one. In rows `mask` is False
-    at padding, and `selected` is what `select_tokens` returned. `entropy`, in nats, is there where the loss
-    needs it. For `select_tokens` the N tokens are in the order of the rows, which have `lengths` [n]; `uniform` [N] are
-    random numbers in [0, 1), `weights` [N] what a token's loss is multiplied by, and `anchor` is what the loss measured
-    once.
+    Attributes:
+        logprobs: under the policy as it now is.
+        old_logprobs: under the policy that sampled.
+        advantages: they broadcast over the others: [n, 1] if all tokens of a response have the same.
+        entropy: in nats, if the loss needs it.
+        mask ([n, T]): False at padding and at tokens of the environment; only in `forward`.
+        selected ([n, T]): what `select_tokens` returned; only in `forward`.
+        uniform ([N]): random numbers in [0, 1). `forward` has neither these nor the following fields.
+        lengths ([n]): the number of tokens of each row; the N tokens are in the order of the rows.
+        weights ([N]): the factor of each token's loss.
+        anchor: what `measure_anchor` returned.
     """
 
     logprobs: Tensor
@@ -45,7 +51,7 @@ class Tokens(NamedTuple):
 
 @settings
 class PolicyLoss:
-    """The settings that every loss has; a subclass adds its own and says what a token's loss is."""
+    """The settings of every loss. A subclass adds its own, and defines the loss of a token."""
 
     name: str = ""
     """Its name in LOSSES, or `package.module:Class`."""
@@ -87,7 +93,7 @@ class PolicyLoss:
         return dataclasses.replace(self, **self.common)
 
     def select_tokens(self, tokens: Tokens) -> Tensor:
-        """The tokens of a mini-batch that this loss selects: bool [N], or a number per token. See `selects_tokens`."""
+        """Select among the tokens of a mini-batch: bool [N], or a number per token. See `selects_tokens`."""
         raise TypeError(f"loss {self.name!r} selects no tokens")
 
     def measure_anchor(self, tokens: Tokens) -> float:
@@ -99,7 +105,7 @@ class PolicyLoss:
         raise TypeError(f"loss {self.name!r} does not say what the loss of a token is: define forward")
 
     def has_gradient(self, advantages: np.ndarray | float, selected: Tensor | None = None) -> bool:
-        """Whether a row may have a gradient that is not exactly zero; `selected` bool [T] of its tokens."""
+        """Whether the gradient of a row may differ from zero; `selected`, [T], is that of its tokens."""
         if self.selected_have_gradient and selected is not None and selected.any():
             return True
         return bool(np.any(advantages)) or self.kl_coef > 0 or self.entropy_coef != 0
@@ -129,8 +135,13 @@ def kl_to_reference(logprobs: Tensor, reference: Tensor) -> Tensor:
     return gap.exp() - gap - 1
 
 
+def response_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """The mean of `values` over the policy's tokens of each row, [n, 1] from [n, T]; 0 for a row without tokens."""
+    return (values * mask).sum(-1, keepdim=True) / mask.sum(-1, keepdim=True).clamp(min=1)
+
+
 def top_fraction(values: Tensor, fraction: float) -> Tensor:
-    """Whether each is among the `fraction` N highest, rounded down, at least 1; of equal ones the earlier: bool [N]."""
+    """Mark the `fraction` N highest values, rounded down, at least one; ties go to the earlier: bool [N]."""
     import torch
 
     order = torch.argsort(values, descending=True, stable=True)

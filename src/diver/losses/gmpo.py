@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from diver.core.settings import settings
-from diver.losses.base import Aggregation, PolicyLoss, Tensor, Tokens
+from diver.losses.base import Aggregation, PolicyLoss, Tensor, Tokens, response_mean
 from diver.losses.clip import ClipLoss
 
 
@@ -31,6 +31,5 @@ class GmpoLoss(ClipLoss):
         too_high = (log_ratio > self.clip_high) & (tokens.advantages > 0)
         too_low = (log_ratio < -self.clip_low) & (tokens.advantages < 0)
         clipped = log_ratio.masked_fill(too_high, self.clip_high).masked_fill(too_low, -self.clip_low)
-        lengths = tokens.mask.sum(-1, keepdim=True).clamp(min=1)
-        s = ((clipped * tokens.mask).sum(-1, keepdim=True) / lengths).exp()
+        s = response_mean(clipped, tokens.mask).exp()
         return -s.expand_as(log_ratio) * tokens.advantages, {"clip_fraction": too_high | too_low}

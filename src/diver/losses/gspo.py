@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from diver.core.settings import settings
-from diver.losses.base import Aggregation, PolicyLoss, Tensor, Tokens
+from diver.losses.base import Aggregation, PolicyLoss, Tensor, Tokens, response_mean
 from diver.losses.clip import ClipLoss, clipped_surrogate
 
 
@@ -30,8 +30,7 @@ class GspoLoss(ClipLoss):
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
         fixed = tokens.logprobs.detach()
-        lengths = tokens.mask.sum(-1, keepdim=True).clamp(min=1)
-        log_s = ((fixed - tokens.old_logprobs) * tokens.mask).sum(-1, keepdim=True) / lengths
+        log_s = response_mean(fixed - tokens.old_logprobs, tokens.mask)
         log_ratio = tokens.logprobs - fixed + log_s  # in this order logprobs - fixed is exactly 0
         loss, is_clipped = clipped_surrogate(
             log_ratio, log_ratio.new_zeros(()), tokens.advantages, self.clip_low, self.clip_high

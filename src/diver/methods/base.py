@@ -24,7 +24,7 @@ Decode = Callable[[Sequence[int]], str]
 
 OBSERVED = ("textual", "equational")  # measured for every method, so that any two runs can be compared
 NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "turns", "state", "replay")
-"""What a method may ask of an engine beyond outcomes.
+"""What a method may need from an engine besides outcomes.
 
 - responses: the texts.
 - tokens: the policy's token ids.
@@ -38,7 +38,7 @@ NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "turns",
 """
 
 ROUNDING = 1e-6  # tolerance for outcomes that are sums, such as 0.1 + 0.2 + 0.7
-LARGEST_LOGPROB = 0.01  # 0, with room for what bfloat16 rounds
+LARGEST_LOGPROB = 0.01  # 0, with room for the rounding of bfloat16
 
 
 @settings
@@ -69,9 +69,9 @@ class Selection:
         return self.keep != "all" or self.outcomes != "all" or self.filter_groups
 
     def select(self, group: Group, threshold: float) -> Group | None:
-        """The rollouts of a measured group that are selected, in their order; None if none is selected.
+        """The selected rollouts of a measured group, in their order; None if none is selected.
 
-        If the diversity is equal, the earlier rollouts are selected.
+        Among rollouts of equal diversity, the earlier ones are selected.
 
         Raises:
             ValueError: G would not be an integer.
@@ -126,7 +126,7 @@ class Overlong:
 
 @dataclass(frozen=True)
 class Context:
-    """Inputs of a method besides a group: the progress of the run, the state, and `decode` if the engine has one."""
+    """The inputs of a method besides a group: the progress of the run, the state, and `decode` if the engine has it."""
 
     progress: Progress | float = 0.0
     state: State = field(default_factory=dict)
@@ -160,10 +160,10 @@ class Method:
     """The objective of the update; its `name` chooses one of LOSSES."""
 
     common: ClassVar[dict[str, Any]] = {}
-    """What it has in the frame "common" besides the loss, where that differs from its defaults."""
+    """The settings of the frame "common" that differ from its defaults, without those of the loss."""
 
     outcomes_only: ClassVar[bool] = False
-    """Whether advantages are of outcomes alone, so that a penalty in the reward would be without effect."""
+    """Whether advantages depend on outcomes only, so that a penalty in the reward has no effect."""
 
     counts_correct: ClassVar[bool] = False
     """Whether advantages depend on which outcomes reach `threshold`."""
@@ -173,7 +173,7 @@ class Method:
     are."""
 
     per_token: ClassVar[bool] = False
-    """Whether `advantages` has one for each token of a response."""
+    """Whether `advantages` gives one advantage for each token of a response."""
 
     formula_needs: ClassVar[frozenset[str]] = frozenset()
     """Which of NEEDS the formula of the class reads; `needs` adds those of its settings."""
@@ -211,8 +211,7 @@ class Method:
         return 0.0
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
-        """The parts of the reward of each rollout of a measured group: the outcome alone, unless a method adds to
-        it."""
+        """The parts of the reward of each rollout of a measured group. By default, this is the outcome alone."""
         return [Reward(r) for r in group.outcomes.tolist()]
 
     def advantages(self, group: Group, context: Context) -> np.ndarray | Sequence[np.ndarray]:
@@ -242,7 +241,7 @@ class Method:
         return self.replay.replayed(state, problems, progress.step) if self.replay.alpha else []
 
     def limited(self, max_tokens: int) -> Self:
-        """This method where responses have at most `max_tokens`, which the penalty for long ones has to know."""
+        """This method with the length limit `max_tokens` in its `overlong` penalty, if it has one without a limit."""
         if not self.overlong or self.overlong.max_tokens:
             return self
         return dataclasses.replace(self, overlong=dataclasses.replace(self.overlong, max_tokens=max_tokens))
@@ -261,7 +260,7 @@ class Method:
         TD and ED are measured even if the method does not reward them. A selection sees the diversity within all
         samples. The advantage is computed over the selected ones, which stay in their order. A group without a selected
         rollout is left out.
-        Replayed rollouts do not pass through here: `replayed` gives them to the update.
+        Replayed rollouts do not pass through `apply`: the update gets them from `replayed`.
 
         Args:
             groups: sampled and graded.
@@ -427,7 +426,7 @@ def mean_logprobs(group: Group) -> np.ndarray:
     return sum_logprobs(group) / np.maximum(lengths, 1)
 
 
-def random_stream(*key: object) -> "np.random.Generator":
+def random_stream(*key: object) -> np.random.Generator:
     """The random generator of this key, such as a problem and a step: a resumed run draws the same numbers."""
     digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
     return np.random.default_rng(int.from_bytes(digest))

@@ -32,13 +32,13 @@ class Darling(Grpo):
     """A classifier in the place of keys, `package.module:function` of two responses -> bool. It is asked once for a
     pair, in their order, and a chain of pairs is one class."""
 
+    common: ClassVar[dict[str, Any]] = {"divisor": "std"}  # the source defines the reward
+    unit_outcomes = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.same and not callable(import_object(self.same, "method.same")):
             raise DiverError(f"method.same: {self.same!r} is not a function of two responses")
-
-    common: ClassVar[dict[str, Any]] = {"divisor": "std"}  # the source defines the reward
-    unit_outcomes = True
 
     @property
     def needs(self) -> frozenset[str]:

@@ -34,13 +34,12 @@ class DifficultyWeight(Grpo):
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, entropy_coef=0.001)
 
     counts_correct = True
+    zero_mean = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.low <= self.high:
             raise ValueError(f"low and high must be 0 <= low <= high, not {self.low} and {self.high}")
-
-    zero_mean = False
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         a = super().advantages(group, context)

@@ -125,6 +125,8 @@ class Diver(ClipHigher):
     std_floor: bool = False
     """Divide by at least sqrt(G-1)/G, so that the advantage in an all-correct group falls with lambda (ours)."""
 
+    unit_outcomes = True  # lambda is a fraction of the difference between a correct and a wrong outcome
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not any(reward.weight for reward in self.diversity_rewards.values()):
@@ -135,8 +137,6 @@ class Diver(ClipHigher):
             raise ValueError("divisor = 'mean' needs rewards of at least 0; a length penalty is negative")
         for metric in self.diversity_rewards:
             resolve(metric, self.diversity)
-
-    unit_outcomes = True  # lambda is a fraction of the difference between a correct and a wrong outcome
 
     @property
     def needs(self) -> frozenset[str]:

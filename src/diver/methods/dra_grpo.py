@@ -25,7 +25,6 @@ class DraGrpo(ClipHigher):
     loss: PolicyLoss = ClipLoss(aggregation="sequence-mean", kl_coef=0.04)
 
     unit_outcomes = True
-
     formula_needs = frozenset({"responses"})
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:

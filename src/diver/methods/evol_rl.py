@@ -28,13 +28,12 @@ class EvolRl(ClipHigher):
     loss: PolicyLoss = ClipLoss(kl_coef=0.001, entropy_coef=0.003)
 
     counts_correct = True
+    formula_needs = frozenset({"responses", "grades"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.divisor == "mean":
             raise ValueError("divisor = 'mean' needs rewards of at least 0; that of a wrong response is negative")
-
-    formula_needs = frozenset({"responses", "grades"})
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         r = group.outcomes

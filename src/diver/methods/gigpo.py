@@ -101,7 +101,7 @@ def turn_rewards(rollout: Rollout) -> list[float]:
 
 
 def turn_lengths(rollout: Rollout) -> list[int]:
-    """How many tokens each turn of the policy has. ValueError if that is not known."""
+    """The number of tokens of each turn of the policy. ValueError if it is unknown."""
     own = [turn.tokens for turn in rollout.turns if turn.by_policy]
     if any(tokens is None for tokens in own):
         raise ValueError("the tokens of its turns are not known: give `tokens` with `masks`")

@@ -31,11 +31,11 @@ class Grpo(Method):
     """A group whose rewards differ by no more than this has advantages of exactly 0."""
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20)
 
+    zero_mean = True
+
     def __post_init__(self) -> None:
         if self.divisor == "mean" and self.overlong:
             raise ValueError("divisor = 'mean' needs rewards of at least 0; the penalty of `overlong` is negative")
-
-    zero_mean = True
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         return group_advantage(group.rewards, self.divisor, self.tolerance)

@@ -30,6 +30,7 @@ class PassAtK(OfSets):
 
     outcomes_only = True
     counts_correct = True
+    zero_mean = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -37,8 +38,6 @@ class PassAtK(OfSets):
             raise ValueError(
                 f"sets = {self.sets} has no effect with form = 'analytic', which has all sets; form = 'bootstrap'"
             )
-
-    zero_mean = True
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         if self.form == "analytic":
@@ -73,7 +72,7 @@ def pass_at_k_advantage(rewards: np.ndarray, k: int, threshold: float = 0.5) -> 
 
 
 def bootstrap_pass_at_k_advantage(
-    rewards: np.ndarray, k: int, sets: int, random: "np.random.Generator", threshold: float = 0.5
+    rewards: np.ndarray, k: int, sets: int, random: np.random.Generator, threshold: float = 0.5
 ) -> np.ndarray:
     """`pass_at_k_advantage` estimated from `sets` random sets of k different responses: float64 [G].
 

@@ -72,8 +72,7 @@ class Replay:
             )
 
     def remember(self, group: Group, state: State, step: int) -> None:
-        """Enter the correct, finished rollouts of a sampled group into the bank, in place. `step` is their rollout
-        step."""
+        """Add the correct, finished rollouts of a group, sampled in rollout step `step`, to the bank, in place."""
         bank = state.setdefault(KEY, {})
         name, prompt = group.problem.id, np.array(group.prompt_tokens, np.int32)
         if name in bank and not np.array_equal(bank[name]["prompt"], prompt):  # the id now names another prompt
@@ -150,11 +149,11 @@ class Replay:
 
 
 def solution_of(rollout: Rollout) -> str:
-    """A text that is the same for correct responses that are the same solution.
+    """A key that is equal for correct responses with the same solution.
 
-    The verifier gives it where it distinguishes solutions, as an environment does by the sequence of actions. Otherwise
-    it is a digest of the answer and of the formulas before it, in any order and without white space; responses without
-    a formula are one solution.
+    It is that of the verifier, if the verifier distinguishes solutions, as an environment does by the actions.
+    Otherwise it is a digest of the answer and of the set of formulas before it, without white space. Responses with the
+    same answer and no formula are one solution.
     """
     if rollout.solution is not None:
         return rollout.solution
@@ -172,9 +171,9 @@ def weights_of(groups: Sequence[Group]) -> list[float]:
 def replay_metrics(groups: Sequence[Group], replayed: float, sampled: float) -> dict[str, float]:
     """Metrics of the replayed groups, whose log-probs are those of the policy at the start of the update.
 
-    `replayed` and `sampled` are sums over the tokens of these groups and of the sampled ones: weight times |advantage|.
-    replay/gradient_share is the replayed part of both; replay/logprob is the mean log-prob of a token, over the
-    rollouts.
+    `replayed` and `sampled` are sums of weight times |advantage|, over the tokens of the replayed and of the sampled
+    groups. replay/gradient_share is the replayed part of both sums. replay/logprob is the mean over the rollouts of the
+    mean log-prob of a token.
     """
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     metrics = {

@@ -21,7 +21,6 @@ class RsGrpo(Method):
     """The source recommends 2; towards 0 it is Dr. GRPO."""
 
     unit_outcomes = True  # beta is per unit of reward
-
     zero_mean = True
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:

@@ -25,7 +25,6 @@ class Ucpo(Grpo):
     """0 is grpo, 1 shares by 1/q alone."""
 
     counts_correct = True
-
     formula_needs = frozenset({"logprobs"})
 
     @property

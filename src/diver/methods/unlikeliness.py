@@ -26,7 +26,6 @@ class Unlikeliness(Grpo):
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, kl_coef=0.1)
 
     unit_outcomes = True
-
     formula_needs = frozenset({"logprobs"})
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:

@@ -46,7 +46,7 @@ def parse(kind: type[T], command: str, args: Sequence[str], common: Mapping[str,
 
 
 def checked(source: object, make: Callable[[], T]) -> T:
-    """What `make` gives; a DiverError of it begins with `source`, a file or the command line."""
+    """Return what `make` returns. Its DiverError then begins with `source`, a file or the command line."""
     try:
         return make()
     except DiverError as e:
@@ -59,14 +59,17 @@ def assigned(
     kinds: Mapping[str, Any],
     short: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[dict[str, Any], list[str]]:
-    """(`table` with the values of the flags in `args`, as a file would give them; the words that belong to no flag).
+    """Assign the values of flags to a table, as a file would.
 
     Args:
         table: nested tables.
-        args: `--key value` or `--key=value`, with - or _ in keys. What is true or false needs no value. A tuple takes
-            the words up to the next flag, and a table of any keys takes pairs of them, or `--key.NAME value`.
+        args: `--key value` or `--key=value`, with - or _ in keys. A boolean needs no value. A tuple takes the words up
+            to the next flag. A table of any keys takes pairs of words, or `--key.NAME value`.
         kinds: the annotation of each setting, by its dotted key.
         short: short forms of flags.
+
+    Returns:
+        A copy of `table` with the values, and the words that belong to no flag.
     """
     result, others, words = copy.deepcopy({**table}), list[str](), deque(args)
     while words:
@@ -93,7 +96,7 @@ def assigned(
 
 
 def _setting(flag: str, kinds: Mapping[str, Any]) -> tuple[list[str], Any]:
-    """(The keys of the setting that a flag assigns, its annotation); no keys if there is no such setting."""
+    """The keys and the annotation of the setting that a flag assigns; no keys if there is no such setting."""
     given = flag.removeprefix("--")
     key = given.replace("-", "_")
     if given != flag and key in kinds:

@@ -23,7 +23,7 @@ SENTENCE = re.compile(r"(?<=[.?!]) +(?=[A-Z`'\"-])")
 
 @cache
 def field_docs(cls: type) -> dict[str, str]:
-    """The docstring of each field of `cls`, also of those that it inherits, as one paragraph."""
+    """The docstring of each field of `cls`, inherited ones included, as one paragraph."""
     docs: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
         (body,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
@@ -71,7 +71,7 @@ def help_text(
 
 
 def described(doc: str) -> list[str]:
-    """The paragraphs of a docstring, with an empty line after each; indented ones, which are examples, as they are."""
+    """The paragraphs of a docstring, an empty line after each. Indented ones are examples and are kept."""
     lines: list[str] = []
     for paragraph in doc.split("\n\n"):
         is_example = paragraph.startswith("    ")
@@ -95,7 +95,7 @@ def listed(
 
 
 def tables(known: Iterable[Option]) -> dict[str, list[Option]]:
-    """The options by the table that they are in, under its name and what its class is; those of no table come first."""
+    """The options by their table, under its name and the first sentence of its class; those without one come first."""
     found: dict[str, list[Option]] = {"options:": []}
     for option in known:
         table, dot, _ = option.key.rpartition(".")

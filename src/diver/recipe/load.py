@@ -96,7 +96,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def _split(args: Sequence[str]) -> tuple[Path | None, list[str]]:
-    """(The recipe file, which is the first word or the first that ends in .toml; the other words)."""
+    """The recipe file, which is the first word or the first that ends in .toml, and the other words."""
     for i, word in enumerate(args):
         if (not i and word[:1] != "-") or word.endswith(".toml"):
             return Path(word), [*args[:i], *args[i + 1 :]]

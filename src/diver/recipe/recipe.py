@@ -44,11 +44,11 @@ class Recipe:
         return Path(self.run.folder or "runs/recipe")
 
     def identity(self) -> dict[str, Any]:
-        """The settings that a resumed run must not change, by dotted key: all but steps, folder, engine, loggers,
-        [verl], [trl] and MACHINE.
+        """The settings that a resumed run must not change, by dotted key.
 
-        Only the last part of a path is compared, so a folder of a model or data set may move. Its content is compared
-        by `diver.recipe.run.contents`. The engine is compared by `diver.recipe.run.open_run`.
+        They are all but steps, folder, engine, loggers, [verl], [trl] and MACHINE. Only the last part of a path is
+        compared, so the folder of a model or data set may move. Its content and the engine are compared by
+        `diver.recipe.run`.
         """
         return identity(dataclasses.asdict(self))
 

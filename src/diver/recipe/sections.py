@@ -26,7 +26,7 @@ class Run:
     @property
     def engine_name(self) -> str:
         """Its name in config.json and on the console."""
-        return {"builtin": "built-in"}.get(self.engine, self.engine)
+        return "built-in" if self.engine == "builtin" else self.engine
 
 
 @settings

@@ -28,8 +28,7 @@ class PromptTooLong(DiverError):
 
 
 class Request(NamedTuple):
-    """One response to sample: number `sample` of its problem, from the random stream `seed`,
-    which no other request has."""
+    """A response to sample: number `sample` of its problem, by the random stream `seed`, which no other request has."""
 
     problem_id: str
     sample: int
@@ -45,7 +44,7 @@ class Request(NamedTuple):
 class Generation:
     """The response to a request; `rollout.index` is `sample`.
 
-    `count` is above 1 only from the prefix tree: this many samples, from `sample` on, are this response.
+    `count` is above 1 only in the prefix tree: that many samples, from number `sample` on, are this response.
     """
 
     problem_id: str
@@ -59,7 +58,7 @@ class Generation:
 
 
 class Job(NamedTuple):
-    """A response to sample: the index of its prompt, its random stream, its limit in tokens, and its problem's id."""
+    """A response to sample in one call: its prompt's index, random stream, limit in tokens, and problem id."""
 
     prompt: int
     seed: int
@@ -77,10 +76,10 @@ class SamplingParams(NamedTuple):
 
 
 class Generator(Protocol):
-    """Every request that is not in `have` is answered exactly once, in any order, as responses are completed.
+    """Samples a response to every request that is not in `have`, in any order, as responses are completed.
 
-    `requests` are all requests of an evaluation, those in `have` included. DiverError if a request cannot be answered.
-    `name` is the model's, by which stored responses are identified.
+    `requests` are all requests of an evaluation, with those in `have`. DiverError if a request cannot be answered.
+    `name` is that of the model, which identifies stored responses.
     """
 
     @property
@@ -122,5 +121,5 @@ def prompts_that_fit(prompts: Mapping[str, Prompt], generator: Any) -> dict[str,
 
 
 def is_truncated(tokens: Sequence[int], limit: int, ends: Container[int]) -> bool:
-    """Whether a response, in policy tokens, stopped at its limit without an end token."""
+    """Whether a response reached its limit of policy tokens without an end token."""
     return len(tokens) >= limit and tokens[-1] not in ends

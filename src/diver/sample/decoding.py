@@ -71,7 +71,7 @@ class RowCache(DynamicCache):
         self.layers: list[Any] = []
 
     def reserve(self, columns: int) -> None:
-        """Room for this many columns."""
+        """Make room for this many columns."""
         if columns <= self.layers[0].keys.shape[2]:
             return
         # On a GPU all at once: freed parts of other sizes would break its memory up.
@@ -121,10 +121,10 @@ class RowCache(DynamicCache):
         return part
 
     def masks(self, longest: int, new: Tensor | None = None) -> Tensor | dict[str, Tensor]:
-        """What each row attends to in a step that adds a column, or `new[i]` of them to row i; `longest` is the length
-        of the longest row after it.
+        """The attention mask of a step that adds one column, or `new[i]` columns to row i.
 
-        In the form that the model's attention takes; layers of a sliding window have a mask of their own.
+        It has the form that the model's attention takes; layers with a sliding window have another one. `longest` is
+        the length of the longest row after the step.
         """
         step = ALIGNMENT if self.lengths.device.type == "cuda" else 1
         self.width = min(-(-longest // step) * step, self.limit)
@@ -153,7 +153,7 @@ class RowCache(DynamicCache):
 
 
 def in_front(going: np.ndarray) -> np.ndarray:
-    """The order of rows in which those that are going come first; few of them move."""
+    """The order of rows that puts those that are `going` first and moves as few of them as possible."""
     order, count = np.arange(len(going)), int(going.sum())
     ended, late = np.flatnonzero(~going[:count]), count + np.flatnonzero(going[count:])
     order[ended], order[late] = late, ended
@@ -280,7 +280,7 @@ class Decoding:
         return True
 
     def _begin(self, rows: np.ndarray, jobs: np.ndarray) -> None:
-        """These rows have these jobs."""
+        """Give these jobs to these rows."""
         begun = [self.jobs[job] for job in jobs]
         self.job[rows], self.count[rows] = jobs, 0
         self.limit[rows], self.seeds[rows] = [job.limit for job in begun], [job.seed for job in begun]

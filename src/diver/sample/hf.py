@@ -23,7 +23,7 @@ from diver.core.seeds import stream_seed, uniform
 from diver.core.types import DiverError, Diverged, Group, Problem, Rollout
 from diver.sample.base import Generation, Job, Key, Request, SamplingParams, prompts_that_fit
 from diver.sample.decoding import Decoding, Past, check_layers
-from diver.sample.policy import Policy, entropy, positions
+from diver.sample.policy import Policy, entropy, key_value_size, positions
 
 BLOCK = 64  # consecutive samples of one problem in an evaluation
 SEGMENT = {"cuda": 16}  # requests per row in a segment, which is repeated completely after a kill
@@ -65,9 +65,14 @@ def greedy(logp: Tensor) -> Tensor:
 class HFGenerator:
     """See `diver.sample.base.Generator`.
 
-    An evaluation is run in segments that are cut from all requests, those in `have` included. A segment is always run
-    completely. A killed and resumed evaluation is therefore equal to an uninterrupted one to the last bit, on the same
-    machine. `max_num_seqs` is the number of rows. 0 chooses it (`rows_for`) so that `reserve` bytes of a GPU stay free.
+    An evaluation is run in segments of all requests, with those in `have`, and a segment is always run completely. So
+    on the same machine, a killed and resumed evaluation equals an uninterrupted one to the last bit.
+
+    Args:
+        policy: the model.
+        name: its name.
+        max_num_seqs: the number of rows; 0: `rows_for` chooses it.
+        reserve: the number of bytes of a GPU that `rows_for` leaves free.
     """
 
     def __init__(self, policy: Policy, name: str = "", max_num_seqs: int = 0, reserve: int = 0) -> None:
@@ -89,8 +94,10 @@ class HFGenerator:
         have: Container[Key] = (),
         respond: Callable[..., list[Rollout]] | None = None,
     ) -> Iterator[Generation]:
-        """The first samples of all problems come first, so that more samples later are further segments, and among them
-        prompts of similar length come together. `respond` stands for the method of that name."""
+        """Sample the first BLOCK samples of all problems first, so that more samples add segments at the end.
+
+        Prompts of similar length share a segment. `respond` replaces the method of that name.
+        """
         tokens = prompts_that_fit({r.problem_id: r.prompt for r in requests}, self)
         room = self.context or sys.maxsize
         limits = {name: min(params.max_tokens, room - len(ids)) for name, ids in tokens.items()}
@@ -122,10 +129,8 @@ class HFGenerator:
         if self.model.device.type != "cuda":
             return min(MAX_NUM_SEQS, max(MIN_NUM_SEQS, CPU_TOKENS_IN_FLIGHT // positions))
         config = self.model.config.get_text_config()
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         width = (self.precision or self.model.dtype).itemsize
-        row = positions * 2 * config.num_hidden_layers * heads * size * width + 32 * config.vocab_size
+        row = positions * 2 * config.num_hidden_layers * key_value_size(config) * width + 32 * config.vocab_size
         weights = self.model.num_parameters() * width if self.precision else 0  # the autocast's copy
         rows = int(0.9 * (self._free - weights)) // row
         if rows < 1:
@@ -137,7 +142,7 @@ class HFGenerator:
         return min(MAX_NUM_SEQS_GPU, rows // 16 * 16 or rows)
 
     def past(self, limit: int) -> Past:
-        """Keys and values of contexts of at most `limit` positions, for `respond` turn by turn."""
+        """An empty `Past` for contexts of at most `limit` positions, to call `respond` turn by turn."""
         return Past(limit)
 
     def respond(

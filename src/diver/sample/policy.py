@@ -52,7 +52,7 @@ class Configuration(NamedTuple):
 
 
 def positions(config: Any) -> int | None:
-    """How many tokens a row may have, prompt and response; None if the configuration does not say.
+    """The maximum number of tokens of a prompt and its response; None if the configuration does not say.
 
     For LongRoPE (Phi-3, Phi-4-mini) these are the original positions. Beyond them transformers turns all positions of a
     batch, and what is not yet in its cache, by other factors. A response would then depend on the others in its batch.
@@ -62,6 +62,12 @@ def positions(config: Any) -> int | None:
     if rope.get("rope_type", rope.get("type")) == "longrope":
         return rope.get("original_max_position_embeddings") or getattr(text, "original_max_position_embeddings", None)
     return getattr(text, "max_position_embeddings", None)
+
+
+def key_value_size(text: Any) -> int:
+    """How many numbers a layer keeps as the keys of one position, as many as its values, by a text configuration."""
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    return heads * (getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads)
 
 
 def hidden_states(model: Any, **inputs: Any) -> Tensor:
@@ -129,7 +135,7 @@ def entropy(logp: Tensor, top_p: float = 1.0) -> Tensor:
 
 @contextmanager
 def attention(model: Any, name: str, function: Callable[..., tuple[Tensor, None]]) -> Iterator[None]:
-    """An attention function of transformers, under a name of its own, in the place of the model's: it gets no masks."""
+    """Replace the attention of a model by a function, registered in transformers under `name`, which gets no masks."""
     config = model.config.get_text_config()
     own = config._attn_implementation
     AttentionInterface.register(name, function)
@@ -231,7 +237,7 @@ def weights_digest(model: Any) -> str:
 
 
 def find_device(settings: Model) -> torch.device:
-    """The device of the settings. DiverError if this machine, or this torch, does not have it."""
+    """The device of the settings. DiverError if this machine or this torch does not support it."""
     automatic = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(automatic if settings.device == "auto" else settings.device)
     try:

@@ -27,8 +27,7 @@ MAX_PROMPTS = 16  # prompts begun together; `max_prefixes` bounds their continua
 
 
 class Prefixes(NamedTuple):
-    """Prefixes of one length, by their prompts: the cache of their tokens, the logits after them,
-    and how many samples have them."""
+    """Prefixes of one length, sorted by prompt: their cache, the logits after them, and their sample counts `n`."""
 
     cache: DynamicCache
     logits: Tensor
@@ -113,7 +112,7 @@ def sample_counts(
 
 
 def _start(model: Any, prompts: Sequence[list[int]], counts: Sequence[int]) -> tuple[Prompts, Prefixes]:
-    """The prompts, run together, padded on the left; and the prefixes without a token."""
+    """Run the prompts together, padded on the left: their keys and values, and the empty prefix of each."""
     lengths, device = [*map(len, prompts)], model.device
     ids = torch.tensor([[0] * (max(lengths) - len(p)) + p for p in prompts], device=device)
     mask = torch.tensor([[0] * (max(lengths) - n) + [1] * n for n in lengths], device=device)
@@ -165,7 +164,7 @@ def _children(now: Prefixes, temperature: float, rng: np.random.Generator) -> tu
 
 
 def _halves(now: Prefixes) -> list[Prefixes]:
-    """The same prefixes in two parts, each with a cache of its own."""
+    """The prefixes in two halves, each with its part of the cache."""
     parts = []
     for part in np.array_split(np.arange(len(now.n)), 2):
         cache = copy.copy(now.cache)

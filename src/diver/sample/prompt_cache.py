@@ -34,7 +34,7 @@ class Prompts(NamedTuple):
 
 @contextmanager
 def attending(model: Any) -> Iterator[None]:
-    """The model takes `prompts`, and `rows`, how many of the rows continue each of them, one prompt after the other.
+    """In the block, the model takes `prompts`, and `rows`: the number of rows that continue each prompt, in order.
 
     Raises:
         DiverError: the attention of the model is not that of keys, values and a scale alone.
@@ -58,11 +58,10 @@ def attend(
     rows: Sequence[int],
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """One new position of each row attends to its prompt and to what the row has beyond,
-    `key` and `value` [n, key heads, own, dim].
+    """The attention of one new position of each row to its prompt and to its own positions.
 
-    query [n, heads, 1, dim]; the result is [n, 1, heads, dim].
-    With grouped queries, several query heads share one key head.
+    `query` is [n, heads, 1, dim], `key` and `value` of the row's own positions are [n, key heads, own, dim]. With
+    grouped queries, several query heads share a key head. The result is [n, 1, heads, dim].
     """
     for name, words in OTHERS.items():
         if others.get(name) is not None:

@@ -4,13 +4,12 @@ import dataclasses
 import json
 import random
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from diver.core.files import packaged_table
 from diver.core.seeds import stream_seed
 from diver.core.settings import import_object, read, settings
 from diver.core.types import DiverError, Problem
@@ -114,13 +113,12 @@ def _ours(column: str, adapt: Adapt, row: Row) -> Row:
     return adapt(row) if column in row else row
 
 
-_ENTRIES = tomllib.loads((files("diver.tasks") / "benchmarks.toml").read_text("utf-8"))
 BENCHMARKS = {
     name: dataclasses.replace(
         read(Benchmark, {"name": name, **entry}, name),
         adapt=partial(_ours, *_HUB_ROWS[name]) if name in _HUB_ROWS else None,
     )
-    for name, entry in _ENTRIES.items()
+    for name, entry in packaged_table("diver.tasks", "benchmarks.toml").items()
 }
 
 

@@ -3,12 +3,11 @@ and its tokens."""
 
 import functools
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from typing import Any, NamedTuple
 
+from diver.core.files import packaged_table
 from diver.core.progress import progress
 from diver.core.types import DiverError, Problem
 from diver.tasks.verify import get_grader
@@ -34,10 +33,7 @@ class Template:
     assistant_label: str = ""
 
 
-TEMPLATES = {
-    name: Template(**fields)
-    for name, fields in tomllib.loads((files("diver.tasks") / "templates.toml").read_text("utf-8")).items()
-}
+TEMPLATES = {name: Template(**fields) for name, fields in packaged_table("diver.tasks", "templates.toml").items()}
 TEMPLATES["paper-chat"] = replace(TEMPLATES["paper"], chat=True, user_label="", assistant_label="")
 
 

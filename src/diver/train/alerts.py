@@ -36,7 +36,7 @@ _KEY = re.compile(r"\b(?:data|method|model|sample|train|verify)(?:\.[a-z_]+)+")
 
 
 class Alert(NamedTuple):
-    """`metric` names the curve that shows it; `spans` are the first and last step of each interval."""
+    """An alert. `metric` names the curve that shows it; `spans` are the first and the last step of each interval."""
 
     title: str
     text: str
@@ -46,10 +46,12 @@ class Alert(NamedTuple):
 
 
 class AlertLog:
-    """A logger that prints each alert on a level once, in one line, when it holds at each of the last STEPS steps.
+    """A logger that prints an alert on a level, once and in one line, when it holds at each of the last STEPS steps.
 
-    `rows` are those of a run that resumes: what held in them has been printed. Each line begins with `prefix`.
-    `named` is that of the engine (`diver.integrations.keys.also_named`).
+    Args:
+        rows: the rows so far of a run that resumes. Alerts that held in them have been printed.
+        prefix: the beginning of each line.
+        named: see `Naming`; `diver.integrations.keys.also_named` for an engine.
     """
 
     def __init__(self, rows: Iterable[Mapping[str, Any]] = (), prefix: str = "", named: Naming = str) -> None:
@@ -93,15 +95,15 @@ class LiveAlerts:
 
 
 def alerts(metrics: pd.DataFrame, named: Naming = str) -> list[Alert]:
-    """The alerts of the metrics of a run, by step, with their intervals; a level is that of a moving mean."""
+    """All alerts of a run from its metrics by step, with their intervals. Levels are those of moving means."""
     levels = [level(metrics, **rule, named=named) for rule in rules()]
     return [alert for alert in (*levels, diverging(metrics, named=named)) if alert]
 
 
 def held(metrics: pd.DataFrame, rules: Iterable[Rule], named: Naming = str) -> list[tuple[Alert, int]]:
-    """The alerts on a level that hold at each of STEPS steps in a row, without a mean, each with the first such step.
+    """The alerts on a level that hold at STEPS consecutive steps, without a moving mean.
 
-    At that step `AlertLog` prints the alert.
+    Each comes with the step at which `AlertLog` prints it.
     """
     found = []
     for rule in rules:

@@ -26,8 +26,8 @@ NAME = "diver_shared_prompts"  # name under which the attention is registered
 class Row(NamedTuple):
     """The inputs of the loss for one rollout: `tokens` and `mask` [S] are its `Rollout.sequence`.
 
-    Its advantages are [T], or one number for all T tokens that the policy wrote. `start` is the index of the first of
-    these among those of the mini-batch.
+    Its advantages are [T], or one number for all T tokens of the policy. `start` is the index of the first of these
+    tokens among those of the mini-batch.
     """
 
     prompt: Sequence[int]
@@ -52,9 +52,9 @@ class Row(NamedTuple):
 class Batch(NamedTuple):
     """A padded micro-batch: prompts end and responses begin at the same column, [n, P + R] and [n, R].
 
-    `mask` [n, R] is where the policy wrote: neither padding nor the environment. `token_index` [n, R] is the index of
-    each of its tokens among all tokens of the mini-batch; 0 elsewhere. `advantages` are [n, 1], or [n, R] where a row
-    has one for each token. `prompt_row` [n] is the first row that has the same prompt.
+    `mask` [n, R] marks the tokens of the policy, without padding and the environment. `token_index` [n, R] is the index
+    of each of these tokens in the mini-batch; 0 elsewhere. `advantages` are [n, 1], or [n, R] if a row has one for each
+    token. `prompt_row` [n] is the first row with the same prompt.
     """
 
     ids: Tensor
@@ -137,9 +137,9 @@ def collate(rows: Sequence[Row], pad: int, device: torch.device) -> Batch:
 
 
 def shares_prompts(model: Any) -> bool:
-    """Whether `before_responses` takes the model: full attention by sdpa, and positions by rotation alone.
+    """Whether `before_responses` can run the model: it has full attention by sdpa, and rotary positions only.
 
-    Not one whose activations are recomputed, which is after its attention has been put back.
+    A model with activation checkpointing cannot: it recomputes activations after its attention has been restored.
     """
     return (
         model.config.get_text_config()._attn_implementation == "sdpa"
@@ -151,9 +151,10 @@ def shares_prompts(model: Any) -> bool:
 
 
 class Part(NamedTuple):
-    """Rows that attend: the places of their queries [n, Q] and keys [n, K] in the one row of tokens.
+    """Rows of queries and keys, as indices [n, Q] and [n, K] of the tokens in the one row that the model runs.
 
-    `seen` [n, 1, Q, K] is what a query attends to; `tokens` are the places of those that are no padding in [n Q].
+    `seen` [n, 1, Q, K] marks the keys of each query. `tokens` are the indices of the queries that are not padding in
+    [n Q].
     """
 
     queries: Tensor

@@ -36,8 +36,10 @@ def save(
     keep: int,
     state: State | None = None,
 ) -> None:
-    """Write checkpoints/step_NNNN, complete or not at all, and delete all but the newest `keep`;
-    `state` is the method's."""
+    """Write checkpoints/step_NNNN, complete or not at all, and delete all but the newest `keep`.
+
+    `state` is that of the method.
+    """
     try:
         with folder.new_checkpoint(step) as path:
             policy.model.save_pretrained(path)
@@ -76,7 +78,7 @@ def _checksum(path: Path) -> str:
 
 
 class Saver:
-    """Saves every `save_steps` steps, and after `save_minutes` at the latest; `step` is the last that is saved."""
+    """Saves every `save_steps` steps, and at least every `save_minutes`. `step` is the last saved step."""
 
     def __init__(
         self,
@@ -128,7 +130,7 @@ def write_state(path: Path, state: State) -> None:
 
 
 def without_arrays(state: State) -> tuple[State, list[np.ndarray]]:
-    """The state with {ARRAYS: length} in the place of each array, and the arrays in order."""
+    """The state with {ARRAYS: length} in place of each array, and the arrays in order."""
     arrays: list[np.ndarray] = []
 
     def replaced(value: Any) -> Any:
@@ -141,7 +143,7 @@ def without_arrays(state: State) -> tuple[State, list[np.ndarray]]:
 
 
 def read_state(path: Path) -> State:
-    """The state in the folder `path`; empty if the method had kept nothing."""
+    """The state in the folder `path`; empty if the method kept none."""
     if not (path / STATE).is_file():
         return {}
     found = np.fromfile(path / ARRAYS, "<i4") if (path / ARRAYS).is_file() else np.empty(0, np.int32)

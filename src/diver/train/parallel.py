@@ -27,11 +27,15 @@ _CHILD = "from diver.train.parallel import run_from_input; run_from_input()"
 
 
 class Run(NamedTuple):
-    """`call` is made in a process of its own: a function at the top of a module, or `functools.partial` of one.
+    """A run in a process of its own.
 
-    The rows of `folder`/metrics.jsonl say how many of its `steps` are done; 0 for a run that trains nothing. A run that
-    ends earlier, as one that diverges, leaves its other steps out of the count.
-    `watch(ended)` is called in this process: every POLL_SECONDS while the run is made, then once after its end.
+    Attributes:
+        name: the name of its log.
+        call: what the process calls: a function at the top of a module, or `functools.partial` of one.
+        folder: its metrics.jsonl has a row for each step that is done.
+        steps: the number of its steps; 0 for a run that trains nothing. If it ends earlier, as a run that diverges
+            does, the others no longer count.
+        watch: called in this process as `watch(ended)`, every POLL_SECONDS during the run and once after it.
     """
 
     name: str
@@ -42,9 +46,9 @@ class Run(NamedTuple):
 
 
 def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
-    """Make the runs, `workers` at a time, in order; what each prints goes to `logs`/NAME.log.
+    """Make the runs in order, `workers` at a time. The output of each goes to `logs`/NAME.log.
 
-    SIGTERM and Ctrl-C go to the running ones, which save and end. A second Ctrl-C kills them.
+    SIGTERM and Ctrl-C are passed on to the running ones, which save and end. A second Ctrl-C kills them.
 
     Raises:
         DiverError: a run failed; names its log and the reason. The others are still made.

@@ -93,7 +93,7 @@ def prepare(recipe: Recipe) -> Prepared:
 
 
 def _replay_note(recipe: Recipe, verifiers: Iterable[str]) -> str:
-    """How the replay bank recognises a solution, and the most it can hold."""
+    """How the replay bank distinguishes solutions, and how much it can hold."""
     by: dict[str, list[str]] = {}
     for grader in map(get_grader, sorted(verifiers)):
         found = (
@@ -128,7 +128,7 @@ def _prompted(recipe: Recipe, problems: Sequence[Problem], tokenizer: Any, notes
 
 
 def _date_note(recipe: Recipe, tokenizer: Any, prompts: Prompted) -> str:
-    """The note about a chat template that writes today's date, as that of Llama 3.2: prompts would change in a run."""
+    """A note on a chat template that writes today's date, as Llama 3.2's does: prompts would change during a run."""
     written = "strftime_now" in str(tokenizer.chat_template) and TEMPLATES[prompts.template].chat
     if not written or "date_string" in recipe.model.chat_template_kwargs:
         return ""

@@ -163,8 +163,7 @@ class Trainer:
     def _batch(
         self, step: int, progress: Progress, timings: dict[str, float], bar: tqdm
     ) -> tuple[list[Group], list[Group]]:
-        """All sampled groups, graded, and those to train on:
-        of one batch, or of more where a selection leaves groups out."""
+        """All sampled groups, graded, and the groups to train on. A selection of groups may take several batches."""
         train, sampling, seed = self.recipe.train, self.recipe.sample, self.recipe.run.seed
         selection = self.method.selection
         graded: list[Group] = []
@@ -201,9 +200,9 @@ class Trainer:
         return graded, trained[: train.batch_size]
 
     def _check_verifier(self, batch: list[Group]) -> None:
-        """DiverError if the verifier has decided nothing in this process, but failed: no response would teach.
+        """DiverError if the verifier has failed on every response so far in this process, so nothing could be learned.
 
-        A response that was cut is not its to decide, and a few failures beside these may be those of the responses.
+        Truncated responses do not count. A few failures besides them may be caused by the responses.
         """
         grades = [rollout.grade for group in batch for rollout in group.rollouts]
         self.has_graded = any(grade in DECIDED for grade in grades)

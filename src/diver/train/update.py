@@ -119,8 +119,8 @@ def accumulate(
         if loss.kl_coef:
             assert reference is not None
             with torch.no_grad():
-                anchor = response_logprobs(reference, batch, temperature)[0]
-            kl = kl_to_reference(logprobs, anchor)
+                of_reference = response_logprobs(reference, batch, temperature)[0]
+            kl = kl_to_reference(logprobs, of_reference)
             token_loss = token_loss + loss.kl_coef * kl
             sums["kl"] += float(kl.detach()[batch.mask].sum())
         if loss.entropy_coef:
@@ -156,21 +156,19 @@ def update(
     """One optimizer step for each mini-batch of groups, in order; returns the metrics `policy/*` of the batch.
 
     policy/ppo_kl estimates the divergence of the policy from the one that sampled. It is the mean of
-    (rho - 1) - log rho over the tokens that had a gradient, each before the optimizer step of its mini-batch. Groups
-    need their `prompt_tokens`. `seed` is that of the random choices of a loss that selects tokens. `state`, which is
-    saved with the checkpoints, has the anchor of a loss that has one. `replayed` are groups sampled before; their
-    metrics are `replay/*`. `policy/loss`, `policy/ppo_kl` and the like are of the sampled groups alone,
-    `policy/grad_norm` of both.
+    (rho - 1) - log rho over the tokens that had a gradient, each before the optimizer step of its mini-batch.
+
+    Args:
+        groups: sampled groups with their `prompt_tokens`.
+        seed: for the random choices of a loss that selects tokens.
+        reference: the policy of the KL term.
+        state: the state of the run, saved with the checkpoints; it has the anchor of a loss with one.
+        replayed: groups sampled before, whose metrics are `replay/*`. All `policy/*` are of the sampled groups alone,
+            except `policy/grad_norm`, which is of both.
     """
     random = torch.Generator().manual_seed(seed)
     budget = config.micro_batch_tokens
-    anchor = None
-    if loss.has_anchor and groups:
-        state = {} if state is None else state
-        if ANCHOR not in state:  # the first batch of the run
-            rows = rows_of(groups, [1.0] * sum(map(len, groups)))
-            state[ANCHOR] = loss.measure_anchor(all_tokens(policy, rows, loss, temperature, budget))
-        anchor = float(state[ANCHOR])
+    anchor = _anchor(policy, groups, loss, temperature, budget, state) if loss.has_anchor and groups else None
     totals: defaultdict[str, float] = defaultdict(float)
     norms: list[float] = []
     mismatch = 0.0
@@ -202,8 +200,9 @@ def update(
             selected = torch.zeros(int(lengths.sum()), dtype=torch.bool, device=policy.model.device)
         elif loss.selects_tokens:
             tokens = all_tokens(policy, rows, loss, temperature, budget)
-            uniform = torch.rand(len(tokens.logprobs), generator=random)  # per row, so micro-batches do not matter
-            selected = loss.select_tokens(tokens._replace(uniform=uniform.to(tokens.logprobs.device), anchor=anchor))
+            # In the order of the rows, so that the cut into micro-batches does not matter.
+            uniform = torch.rand(len(tokens.logprobs), generator=random).to(tokens.logprobs.device)
+            selected = loss.select_tokens(tokens._replace(uniform=uniform, anchor=anchor))
         rows = _with_gradient(rows, loss, config, selected)
         sums = accumulate(policy, rows, loss, temperature, budget, selected, reference)
 
@@ -213,15 +212,10 @@ def update(
         optimizer.step()
 
         if i == 0:
-            mismatch = sums["mismatch"]
-            if loss.recomputes_logprobs:  # the ratio is 1 at the recomputed log-probs
-                sampled = [r for group in groups[: len(mini_batch)] for r in group.rollouts]
-                recomputed = [r for group in mini_batch for r in group.rollouts]
-                mismatch = 0.0
-                for a, b in zip(sampled, recomputed, strict=True):
-                    assert a.logprobs is not None and b.logprobs is not None
-                    mismatch += float(np.abs(a.logprobs - b.logprobs).sum())
-            mismatch /= max(1.0, sums["active"])
+            # At recomputed log-probs the ratio is 1, so they are compared with those of the sampler.
+            sampled = groups[: len(mini_batch)]
+            distance = _distance(sampled, mini_batch) if loss.recomputes_logprobs else sums["mismatch"]
+            mismatch = distance / max(1.0, sums["active"])
         for key, value in sums.items():
             totals[key] += value
         totals["tokens"] += float(lengths.sum())
@@ -249,8 +243,29 @@ def update(
     return metrics
 
 
+def _anchor(
+    policy: Policy, groups: Sequence[Group], loss: PolicyLoss, temperature: float, budget: int, state: State | None
+) -> float:
+    """The anchor of the loss, from `state`; in the first batch of a run it is measured on `groups` and stored there."""
+    state = {} if state is None else state
+    if ANCHOR not in state:
+        rows = rows_of(groups, [1.0] * sum(map(len, groups)))
+        state[ANCHOR] = loss.measure_anchor(all_tokens(policy, rows, loss, temperature, budget))
+    return float(state[ANCHOR])
+
+
+def _distance(sampled: Sequence[Group], recomputed: Sequence[Group]) -> float:
+    """The sum over tokens of |log pi - log pi'|, between sampled groups and the same groups with new log-probs."""
+    total = 0.0
+    for group, again in zip(sampled, recomputed, strict=True):
+        for a, b in zip(group.rollouts, again.rollouts, strict=True):
+            assert a.logprobs is not None and b.logprobs is not None
+            total += float(np.abs(a.logprobs - b.logprobs).sum())
+    return total
+
+
 def _with_gradient(rows: Sequence[Row], loss: PolicyLoss, config: Update, selected: Tensor | None = None) -> list[Row]:
-    """The rows that the model is run on; `selected` [N] are the tokens that the loss selected."""
+    """The rows that may have a gradient, on which the model is run; `selected` [N] is the choice of the loss."""
     rows = [row for row in rows if row.written]
     if not config.skip_zero_advantage:
         return rows

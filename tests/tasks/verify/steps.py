@@ -357,7 +357,7 @@ def counted(modules, steps, monkeypatch):
     with monkeypatch.context() as patch:
         for module in modules:
             for name, given in vars(module).items():
-                value = given.compiled() if isinstance(given, Later) else given
+                value = given.compiled if isinstance(given, Later) else given
                 if isinstance(value, re.Pattern):
                     patch.setattr(module, name, counting(value))
                 elif isinstance(value, list) and name.isupper():

@@ -111,7 +111,7 @@ def uses():
     found = {}
     for module, source in sources.items():
         for name, given in vars(module).items():
-            value = given.compiled() if isinstance(given, Later) else given
+            value = given.compiled if isinstance(given, Later) else given
             used = source if name.startswith("_") else "".join(sources.values())
             rows = value if isinstance(value, list) and name.isupper() else []
             rules = [row[0] for row in rows if isinstance(row[0], re.Pattern)]

@@ -62,7 +62,7 @@ def read_shape(recipe: Recipe) -> Shape:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from diver.sample.policy import load_configuration
+    from diver.sample.policy import key_value_size, load_configuration
 
     config = load_configuration(recipe.model).config
     with torch.device("meta"):
@@ -75,14 +75,12 @@ def read_shape(recipe: Recipe) -> Shape:
         if (name.rpartition(".")[2] in targets if targets else module is not model.get_output_embeddings())
     ]
     text = config.get_text_config()
-    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
-    size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     return Shape(
         sum(parameter.numel() for parameter in model.parameters()),
         text.num_hidden_layers,
         text.hidden_size,
         text.intermediate_size,
-        heads * size,
+        key_value_size(text),
         text.vocab_size,
         rank * sum(module.in_features + module.out_features for module in adapted),
     )

@@ -43,7 +43,7 @@ METRICS = {
     "policy/entropy": "entropy",
     "policy/logprob_mismatch": "sampling/sampling_logp_difference/mean",  # with vLLM
 }
-"""TRL's metric -> its name in the run folder. Metrics of the method have the same names in both."""
+"""Name in the run folder -> TRL's metric. Metrics of the method have the same names in both."""
 
 
 class RunRecorder(TrainerCallback):

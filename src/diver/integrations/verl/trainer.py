@@ -61,7 +61,7 @@ METRICS = {
     "time/diversity": "timing_s/diversity",
     "time/update": "timing_s/update_actor",
 }
-"""verl's metric -> its name in the run folder. Metrics of the method are diver/<name> in verl."""
+"""Name in the run folder -> verl's metric. Metrics of the method are diver/<name> in verl."""
 Advantages = Sequence[float | np.ndarray]
 """One advantage for each row of a batch, or one for each token that the policy wrote, [T]."""
 _advantages: ContextVar[Advantages | None] = ContextVar("advantages", default=None)

@@ -6,12 +6,11 @@ with a line, or, with structured output, is a JSON object whose ranking is one o
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
 from itertools import combinations
 from typing import Any
 
+from diver.core.files import packaged_table
 from diver.tasks.verify.extraction import after_thought, in_thought
 
 LETTERS = "ABCDEFGHIJ"
@@ -19,7 +18,7 @@ MAX_STRUCTURED = 5  # models; OpenAI takes at most 1,000 choices; the rankings o
 LONGEST_REPLY = 20_000  # characters at the end of a reply in which the ranking is searched
 LONGEST_OBJECT = 1_000_000  # characters of a reply that is parsed as JSON
 
-_PROMPT = tomllib.loads((files("diver.look.judge") / "prompt.toml").read_text(encoding="utf-8"))
+_PROMPT = packaged_table("diver.look.judge", "prompt.toml")
 
 # Both take time linear in a text that may be hostile: no run of white space is scanned again from each of its
 # characters.

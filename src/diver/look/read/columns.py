@@ -1,17 +1,16 @@
 """The columns of foreign files that hold the parts of a rollout (layouts.toml), and the parts of a row."""
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from diver.core.files import packaged_table
 from diver.core.settings import settings
 from diver.core.types import Group
 
-DATA = tomllib.loads((files("diver.look.read") / "layouts.toml").read_text("utf-8"))
+DATA = packaged_table("diver.look.read", "layouts.toml")
 Row = Mapping[str, Any]
 Names = Mapping[str, Sequence[str]]
 """Dotted paths of columns for each part of a rollout; the first that exists counts."""

@@ -29,7 +29,6 @@ class Cde(Grpo):
     """How omega falls from 1: to 0 half-way (ours)."""
 
     unit_outcomes = True
-
     formula_needs = frozenset({"logprobs"})
 
     def shaping_coef(self, progress: Progress | float) -> float:

@@ -25,14 +25,12 @@ class DsGrpo(ClipHigher):
     """Weight for wrong responses (ours)."""
 
     counts_correct = True
+    zero_mean = False
+    formula_needs = frozenset({"logprobs"})
 
     @property
     def unit_outcomes(self) -> bool:
         return self.divisor == "none" or super().unit_outcomes  # gamma log pi is added to A
-
-    formula_needs = frozenset({"logprobs"})
-
-    zero_mean = False
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         correct = group.outcomes >= self.threshold

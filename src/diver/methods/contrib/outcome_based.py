@@ -142,7 +142,7 @@ class OutcomeUcbMean(OutcomeUcb):
 
 
 def answer_tokens(tokens: Sequence[int], decode: Decode) -> np.ndarray:
-    """Which tokens write the last \\boxed{...} of a response, or all from there on where it is left open: bool [T]."""
+    """Mark the tokens of the last \\boxed{...} of a response; of an open box, all from there on: bool [T]."""
     mask = np.zeros(len(tokens), dtype=bool)
     size = 32  # the box is near the end, so most of a long response need not be decoded
     while BOX not in (text := decode(tokens[-size:])) and size < len(tokens):
@@ -161,7 +161,7 @@ def answer_tokens(tokens: Sequence[int], decode: Decode) -> np.ndarray:
 
 
 def closed(text: str, position: int) -> int:
-    """Where the brace closes that was opened just before `position`, or the end of the text."""
+    """The end of the group whose opening brace precedes `position`, or the end of the text."""
     depth = 1
     while depth and position < len(text):
         depth += {"{": 1, "}": -1}.get(text[position], 0)

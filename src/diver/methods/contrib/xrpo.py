@@ -25,14 +25,12 @@ class Xrpo(ClipHigher):
     """Maximum gain of a response, as a multiple of its advantage (kappa)."""
 
     counts_correct = True
+    zero_mean = False
+    formula_needs = frozenset({"logprobs"})
 
     @property
     def unit_outcomes(self) -> bool:
         return self.divisor == "none" or super().unit_outcomes  # `novelty` is not multiplied by A
-
-    formula_needs = frozenset({"logprobs"})
-
-    zero_mean = False
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         a = super().advantages(group, context)

@@ -13,14 +13,13 @@ those reach it that hold a finished box or `<answer>` tags. A response that ends
 
 import hashlib
 import importlib.util
-import inspect
 import json
 from collections.abc import Callable, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from diver.core.settings import import_object
+from diver.core.settings import check_callable, import_object
 from diver.core.types import DiverError, Grade, Problem
 from diver.tasks.verify.base import PendingCall, Verdict, defer
 from diver.tasks.verify.mathematics import Mathematics
@@ -70,14 +69,7 @@ def check_function(path: str, parameters: Sequence[str], where: str) -> Callable
     if path.startswith("__main__:"):
         raise DiverError(f"{where}: {path!r}: put the function into a module, which a worker process can import")
     function = import_object(path, where)
-    if not callable(function):
-        raise DiverError(f"{where}: {path!r} is a {type(function).__name__}, not a function")
-    try:
-        inspect.signature(function).bind(*parameters)
-    except TypeError as error:
-        raise DiverError(f"{where}: {path!r} must take ({', '.join(parameters)}): {error}") from None
-    except ValueError:  # some functions written in C have no signature
-        pass
+    check_callable(function, f"{where}: {path!r}", parameters, f"({', '.join(parameters)})")
     return function
 
 
