@@ -685,7 +685,7 @@ def test_one_function_decides_what_is_correct_in_a_group():
     def layout(completions, **_):
         return [1.0] * 8
 
-    told = "rows 1 and 2 answer one prompt, but judge gives the outcome of the first and layout that of the second: a"
+    told = "rows 1 and 2 answer one prompt, but judge and layout give their outcomes; a function gives a number"
     with pytest.raises(DiverError, match=told):
         adapter("grpo", arguments(), outcome=[judge, layout])(**Batch().given)
 

@@ -55,8 +55,8 @@ def _rewards(functions: Sequence[Outcome], weights: Sequence[float], method: Met
         if inputs["prompts"][i] == inputs["prompts"][i + 1]:
             one, other = (name_of(functions[n]) for n in first[i : i + 2])
             raise DiverError(
-                f"rows {i} and {i + 1} answer one prompt, but {one} gives the outcome of the first and {other} that of "
-                "the second: a function gives a number for all completions of a prompt, or None for all"
+                f"rows {i} and {i + 1} answer one prompt, but {one} and {other} give their outcomes; a function gives "
+                "a number for all completions of a prompt, or None for all"
             )
     firsts, outcomes, threshold = given[first, rows], weighted[first, rows], method.threshold
     check_outcomes(method, outcomes.tolist())
