@@ -49,7 +49,7 @@ from diver.recipe.recipe import identity
 from diver.recipe.run import earlier_identity
 from diver.sample.base import is_truncated
 from diver.train.alerts import AlertLog
-from diver.train.checkpoint import read_state, write_state
+from diver.train.checkpoint import ARRAYS, STATE, read_state, write_state
 
 METRICS = {
     "policy/loss": "actor/pg_loss",
@@ -331,6 +331,7 @@ class DiverTrainer(PPOTrainerSync):
         if self.state:  # first: verl writes last that this checkpoint is whole
             write_state(Path(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}"), self.state)
         super()._save_checkpoint()
+        drop_states(Path(self.config.trainer.default_local_dir), self.config.trainer.max_actor_ckpt_to_keep)
         saved = Path(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}", "actor", "huggingface")
         if self.folder and saved.is_dir():
             self.folder.link_checkpoint(self.global_steps, saved)
@@ -346,6 +347,18 @@ class DiverTrainer(PPOTrainerSync):
             names = dict.fromkeys(name for row in columns_of for name in row)
             reward_extra_infos_dict |= {name: [row.get(name) for row in columns_of] for name in names}
         super()._dump_generations(reward_extra_infos_dict=reward_extra_infos_dict, **rows)
+
+
+def drop_states(home: Path, keep: int | None) -> None:
+    """Delete the method's state, which may be a bank of GB, in all but the newest `keep` checkpoints of `home`.
+
+    Of an old checkpoint verl deletes the folder `actor` and nothing else. Where that is still there, the state stays.
+    """
+    saved = sorted((file.parent for file in home.glob(f"global_step_*/{STATE}")), key=lambda p: int(p.name[12:]))
+    for folder in saved[:-keep] if keep else ():
+        if not (folder / "actor").exists():
+            for name in (STATE, ARRAYS):
+                (folder / name).unlink(missing_ok=True)
 
 
 def run_folder(plugin: Plugin) -> RunFolder | None:
