@@ -352,7 +352,7 @@ class DiverTrainer(PPOTrainerSync):
 def drop_states(home: Path, keep: int | None) -> None:
     """Delete the method's state, which may be a bank of GB, in all but the newest `keep` checkpoints of `home`.
 
-    Of an old checkpoint verl deletes the folder `actor` and nothing else. Where that is still there, the state stays.
+    verl deletes the folder `actor` of an old checkpoint and nothing else. Where it is still there, the state stays.
     """
     saved = sorted((file.parent for file in home.glob(f"global_step_*/{STATE}")), key=lambda p: int(p.name[12:]))
     for folder in saved[:-keep] if keep else ():
