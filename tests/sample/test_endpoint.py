@@ -339,6 +339,15 @@ def test_a_malformed_reply_is_asked_for_again_and_drops_no_other():
     assert server.posts == len(wanted) + 3
 
 
+@pytest.mark.parametrize("reason", ["abort", "error"])
+def test_a_response_that_the_server_ended_is_asked_for_again(reason):
+    part = b'{"choices": [{"text": "So", "finish_reason": "%s"}], "usage": {"completion_tokens": 1}}' % reason.encode()
+    wanted = asked(1, 2)
+    with serving(faults={0: part}) as server:
+        check(generate(server, wanted, concurrency=1), wanted)
+    assert server.posts == 3
+
+
 def test_a_request_that_hangs_is_asked_for_once_more_only():
     with serving(faults={0: HANGS, 1: HANGS}) as server, pytest.raises(DiverError, match="no answer"):
         generate(server, asked(1, 1), timeout=2.0)

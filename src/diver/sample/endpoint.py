@@ -20,6 +20,8 @@ from diver.tasks.hub import one_line
 PROXIES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 LONGEST_WAIT = 900.0  # seconds that a server may ask to wait before a retry
 LONGEST_RESPONSE, TOKENS_PER_SECOND = 900.0, 10  # seconds per response; tokens per second on a busy server
+UNFINISHED = ("abort", "error")
+"""The reasons with which vLLM and SGLang return a response that the server ended, such as to load new weights."""
 _GENERATION_CONFIG = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 PLAIN_SAMPLING: dict[str, dict[str, Any]] = {
     "vllm": _GENERATION_CONFIG,
@@ -231,14 +233,16 @@ class EndpointGenerator:
             choice, tokens = reply.choices[0], reply.usage.completion_tokens
             # A server that parses reasoning out leaves no content where the response was cut off before its end.
             text = choice.text if isinstance(request.prompt, str) else choice.message.content or ""
-            truncated = choice.finish_reason == "length"
+            reason = choice.finish_reason
         except (AttributeError, TypeError, IndexError, KeyError):
             raise self._malformed(request, f"a part is missing in {str(reply)[:200]!r}") from None
         if not isinstance(text, str) or not isinstance(tokens, int):
             raise self._malformed(request, f"the text or the number of tokens is missing in {str(reply)[:200]!r}")
+        if reason in UNFINISHED:
+            raise self._malformed(request, f"finish_reason is {reason!r}")
         if isinstance(request.prompt, str):  # some tokenizers add a leading space to a continuation
             text = text.removeprefix(" ")
-        rollout = Rollout(text, num_tokens=tokens, index=request.sample, truncated=truncated)
+        rollout = Rollout(text, num_tokens=tokens, index=request.sample, truncated=reason == "length")
         return Generation(*request.key, rollout)
 
     def _malformed(self, request: Request, reason: str) -> Again:

@@ -47,6 +47,12 @@ def prepare(recipe: Recipe) -> Prepared:
     Raises:
         DiverError: names all that would stop the run later, weights and memory excepted.
     """
+    # transformers loads adapters with all weights frozen, and peft would begin new ones in their place.
+    if (Path(recipe.model.path).expanduser() / ADAPTERS).exists():
+        raise DiverError(
+            f"model.path {recipe.model.path!r}: has LoRA adapters, and diver train trains whole models or new "
+            "adapters; merge them first (peft: merge_and_unload, then save_pretrained)"
+        )
     errors, held_out = Errors(), recipe.evaluate
     with errors.collected():
         check_needs(recipe.method, "the built-in trainer", NEEDS)
@@ -180,12 +186,6 @@ def _check_batch(recipe: Recipe, problems: int, notes: Sequence[str]) -> None:
 
 def prepare_and_rehearse(recipe: Recipe) -> Prepared:
     """All that the built-in trainer checks before it loads weights; DiverError for what would stop the run later."""
-    # Adapters are loaded with their weights frozen, and the built-in trainer trains all weights.
-    if (Path(recipe.model.path).expanduser() / ADAPTERS).exists():
-        raise DiverError(
-            f"model.path {recipe.model.path!r}: has LoRA adapters, and diver train trains whole models; merge them "
-            "first (peft: merge_and_unload, then save_pretrained), or train with --engine trl"
-        )
     prepared = prepare(recipe)
     prepared.notes.extend(rehearse(recipe, prepared.train, prepared.tokenizer))
     return prepared

@@ -11,6 +11,7 @@ from diver.core.types import DiverError
 from diver.integrations.trl.launch import adapters, arguments, command, identity
 from diver.recipe.recipe import make_recipe
 from diver.recipe.run import open_run
+from diver.train.prepare import prepare
 
 ROOT = Path(__file__).parents[3]
 PAPER = {
@@ -117,6 +118,17 @@ def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
         with pytest.raises(SystemExit) as stop:
             run(*given)
         assert stop.value.code == 2 and told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("engine", ["builtin", "trl", "verl"])
+def test_adapters_are_no_model_to_train(tmp_path, engine):
+    """transformers loads them frozen, and peft would replace them by new ones without a word."""
+    (tmp_path / "adapter_config.json").write_text("{}")
+    recipe = make_recipe({"run": {"engine": engine}, "model": {"path": str(tmp_path)}, "trl": {"lora_rank": 4}})
+    with pytest.raises(
+        DiverError, match="has LoRA adapters, and diver train trains whole models or new adapters; merge"
+    ):
+        prepare(recipe)
 
 
 def test_the_folder_of_another_engine_is_refused(tmp_path):

@@ -124,6 +124,21 @@ def test_verls_own_options_have_the_last_word():
         make_recipe({"verl": {"overrides": ["nnodes"]}})
 
 
+def test_a_mini_batch_that_the_gpus_cannot_divide_is_refused():
+    """32 problems x 8 responses are 256, which 24 GPUs cannot divide, and 16 can."""
+    three = make_recipe({"verl": {"nodes": 3}})
+    with pytest.raises(DiverError) as error:
+        command(three)
+    told = "train.mini_batch_size x sample.group_size = 256 responses cannot be divided over 24 GPUs (verl.nodes x"
+    assert str(error.value).startswith(told)
+    with pytest.raises(DiverError, match="cannot be divided over 24 GPUs"):
+        command(make_recipe({}), ["trainer.nnodes=3"])
+    assert options(three, ["trainer.nnodes=2"])["trainer.nnodes"] == "2"
+    assert options(three, [f"{ACTOR}.ppo_mini_batch_size=48"])[f"{ACTOR}.ppo_mini_batch_size"] == "48"
+    for left_to_verl in (f"{ACTOR}.ulysses_sequence_parallel_size=2", "trainer.n_gpus_per_node='${oc.env:GPUS}'"):
+        command(three, [left_to_verl])
+
+
 @pytest.mark.parametrize(
     ("loss", "told"),
     [

@@ -1,5 +1,6 @@
 """The reward function by itself, in one process, given what TRL gives it."""
 
+import asyncio
 import math
 import re
 from pathlib import Path
@@ -204,6 +205,18 @@ def test_a_completion_at_the_limit_is_truncated_unless_its_last_token_ends_it():
     assert batch.metrics["response/truncated"] == batch.metrics["grade/truncated"] == 0.5
     adapter("grpo", arguments(), ends=[9])(**batch.given)  # a model with two end tokens
     assert batch.metrics["response/truncated"] == batch.metrics["grade/truncated"] == 0.25
+
+
+@pytest.mark.parametrize("limit", [5, None])
+def test_the_end_tokens_of_the_trainer_end_a_completion(limit):
+    """TRL stops at every end token of the model, such as <|eot_id|> beside the tokenizer's <|end_of_text|>."""
+    args, batch = arguments(max_completion_length=limit), Batch()
+    batch.given["completion_ids"] = [[7] * 5, [7] * 6, [7, 7, 7, 7, 2], [7, 7, 7, 7, 9]] * 2
+    trainer = Trainer([adapter("grpo", args)], args)
+    trainer.eos_token_ids = [2, 9]
+    trainer.call = lambda self=trainer: self.reward_funcs[0](**batch.given)  # `self` is what the adapter looks for
+    trainer.call()
+    assert batch.metrics["response/truncated"] == 0.5
 
 
 def test_what_a_tool_answers_is_not_judged():
@@ -515,6 +528,24 @@ def test_an_evaluation_has_outcomes_and_groups_of_its_own_size():
     assert trainer.call() == OUTCOMES * 2
 
 
+def test_every_batch_has_all_columns_of_trls_table():
+    """TRL keeps the last rows of each column, so a column that is left out would stand beside other completions."""
+    args = arguments("diver-mix")
+    reward = adapter("diver-mix", args)
+    training, evaluation, nothing = Batch(), Batch(), Batch()
+    reward(**training.given)
+    trainer = Trainer([reward], args)
+    trainer.model.training = False
+    trainer.call = lambda self=trainer: self.reward_funcs[0](**evaluation.given)
+    trainer.call()
+    with pytest.warns(UserWarning, match="does not say where an answer ends"):
+        adapter("diver-mix", args, outcome=lambda **_: [None] * 8)(**nothing.given)
+    assert [*training.extra] == [*evaluation.extra] == [*nothing.extra] == ["outcome", "textual", "equational"]
+    assert training.extra["outcome"] == evaluation.extra["outcome"] == OUTCOMES * 2
+    assert np.isfinite(training.extra["textual"]).all() and np.isnan(evaluation.extra["textual"]).all()
+    assert np.isnan([*nothing.extra.values()]).all()
+
+
 def test_a_trainer_with_a_loss_of_its_own_is_refused():
     class GRPOTrainer(Trainer):
         def _compute_loss(self, model, inputs):
@@ -645,6 +676,33 @@ def test_a_function_that_is_not_for_a_prompt_leaves_it_to_the_others():
     np.testing.assert_allclose(returned, [1, -1, -1, 1, -1, 1, -1, 1])
 
 
+def test_one_function_decides_what_is_correct_in_a_group():
+    """A judge that fails for one response would leave its outcome to the format, which is another question."""
+
+    def judge(completions, **_):
+        return [1.0, 0.0, None, 0.0] * 2
+
+    def layout(completions, **_):
+        return [1.0] * 8
+
+    told = "rows 1 and 2 answer one prompt, but judge and layout give their outcomes; a function gives a number"
+    with pytest.raises(DiverError, match=told):
+        adapter("grpo", arguments(), outcome=[judge, layout])(**Batch().given)
+
+
+def test_an_asynchronous_function_in_a_notebook():
+    """Its event loop runs in the thread that calls TRL."""
+
+    async def judge(completions, **_):
+        await asyncio.sleep(0)
+        return [0.0, 1.0, 1.0, 0.0] * 2
+
+    async def cell():
+        return adapter("grpo", arguments(), outcome=judge)(**Batch().given)
+
+    np.testing.assert_allclose(asyncio.run(cell()), [-1, 1, 1, -1] * 2)
+
+
 def test_a_reward_function_named_in_a_file(monkeypatch, tmp_path):
     """As Axolotl finds it; its settings come from the environment, and the rest from the trainer that calls it."""
     trainer = Trainer([lazy.reward], arguments("diver-mix"))
@@ -690,6 +748,17 @@ def test_what_the_seam_cannot_give_is_refused():
         config("ucpo")
     with pytest.raises(DiverError, match="method.k is 4 with num_generations = 4: k must be below G"):
         adapter("pass-at-k", arguments("pass-at-k"))
+
+
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [("grpo", {"aggregation": "token-sum", "entropy_coef": 0.01}), ("high-entropy", {"entropy_coef": 0.01})],
+)
+def test_an_entropy_bonus_of_another_size_is_refused(name, loss):
+    """TRL's bonus is the mean entropy of a token; ours has the weights of the loss, here those of a sum over tokens."""
+    with pytest.raises(DiverError, match="method.loss.entropy_coef = 0.01: TRL adds the mean entropy of the tokens"):
+        config(method_named(name, loss=loss))
+    assert config(method_named("grpo", loss={"entropy_coef": 0.01})).get("entropy_coef", 0.01) == 0.01
 
 
 def test_trl_knows_every_key_of_the_configuration():

@@ -23,6 +23,7 @@ from diver.integrations.verl.replay import Kind, MiniBatches, add_rows, row_mult
 from diver.losses import CispoLoss, ClipLoss, DppoLoss, GspoLoss, SapoLoss
 from diver.losses.base import Tokens, row_weights
 from diver.methods import method_named
+from diver.train.checkpoint import read_state, write_state
 
 S, R, P = Kind
 
@@ -223,3 +224,33 @@ def test_images_and_tools_are_refused(monkeypatch, images, length, refused):
     told = r"method 'verified-replay': with images or tools, verl cannot replay responses \(method.replay\)"
     with pytest.raises(DiverError, match=told) if refused else nullcontext():
         run._check_replayable(batch, {("a_0_0", "a_1_0"): group})
+
+
+def test_entropy_and_mismatch_are_means_over_the_policys_tokens(monkeypatch):
+    """Whatever the aggregation of the loss; the third token of the first response is a tool's, whose log-prob is 0."""
+    data = {
+        "response_mask": [[1, 1, 0], [1]],
+        "entropy": [[1.0, 2.0, 50.0], [6.0]],
+        "rollout_log_probs": [[-1.0, -1.0, 0.0], [-2.0]],
+        "old_log_probs": [[-1.75, -1.0, -9.0], [-2.0]],
+    }
+    monkeypatch.setattr(trainer, "columns", lambda _, names: {name: [*map(torch.tensor, data[name])] for name in names})
+    monkeypatch.setattr(trainer.PPOTrainerSync, "_compute_old_log_prob", lambda self, batch, metrics: batch)
+    run, metrics = object.__new__(trainer.DiverTrainer), {}
+    run._replayed, run.config = {}, OmegaConf.create({"actor_rollout_ref": {"actor": {"loss_agg_mode": "token-sum"}}})
+    run._compute_old_log_prob(replay.KVBatchMeta(["a_0_0", "a_1_0"], [{}, {}], "train"), metrics)
+    assert metrics == {"diver/policy/entropy": 3.0, "diver/policy/logprob_mismatch": 0.25}
+
+
+def test_the_state_of_a_checkpoint_goes_with_its_actor(tmp_path):
+    """verl deletes the actor of step 2 alone; in step 9 it is still there, as after a resume."""
+    for step in (2, 9, 10, 11):
+        folder = tmp_path / f"global_step_{step}"
+        write_state(folder, {"replay": {"tokens": np.array([step], np.int32)}})
+        if step != 2:
+            (folder / "actor").mkdir()
+    trainer.drop_states(tmp_path, None)
+    assert [read_state(tmp_path / f"global_step_{step}") != {} for step in (2, 9, 10, 11)] == [True] * 4
+    trainer.drop_states(tmp_path, 2)
+    assert [read_state(tmp_path / f"global_step_{step}") != {} for step in (2, 9, 10, 11)] == [False, True, True, True]
+    assert not [*(tmp_path / "global_step_2").iterdir()]

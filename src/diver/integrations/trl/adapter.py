@@ -58,7 +58,7 @@ class GroupAdvantage:
             None if that is unknown. Our verifiers find the end themselves.
         verifier: the grader of our grades.
         verification: the limits of grading.
-        ends: end tokens that the model has besides the tokenizer's.
+        ends: end tokens of the model that neither the tokenizer nor the trainer (`eos_token_ids`) names.
         problems: the problems by the ids in the column `problem`. Without them a problem is made from the columns of
             the data set: `answer` or `solution`, and whatever else `diver.tasks.sources` reads.
         on_step: called on each process with every rollout step (from 1), its groups and its metrics.
@@ -110,14 +110,16 @@ class GroupAdvantage:
         if trainer is not None:
             check_loss(trainer)
             check_alone(trainer, self.entry)
+            self.ends |= {*getattr(trainer, "eos_token_ids", ())}
         start = time.perf_counter()
         rows, first = gathered(partial(self._graded, prompts, completions, completion_ids, inputs))
         verified = time.perf_counter()
         log_metric = inputs.get("log_metric", lambda name, value: None)  # since TRL 1.0
         log_extra = inputs.get("log_extra", lambda name, values: None)
+        own = slice(first, first + len(prompts))
         if not is_training(trainer):
             size = getattr(self.args, "num_generations_eval", None) or self.args.num_generations
-            return self._evaluated(self._groups(rows, size), first, len(prompts), log_metric)
+            return self._evaluated(self._groups(rows, size), own, log_metric, log_extra)
         sampled, progress = self._groups(rows, self.args.num_generations), self._progress(inputs["trainer_state"])
         if "keys" in self.method.needs:
             sampled = with_keys(sampled)
@@ -132,16 +134,30 @@ class GroupAdvantage:
             metrics |= self.method.metrics(trained, progress) | sampling_metrics(trained)
         for name, value in metrics.items():
             log_metric(name, value)
-        own = [r for group in groups for r in group.rollouts][first : first + len(prompts)]
-        log_extra("outcome", [r.reward.outcome if r.reward else math.nan for r in own])
-        for name in dict.fromkeys(name for r in own for name in r.diversity):
-            log_extra(name, [r.diversity.get(name, math.nan) for r in own])
+        rollouts = self._tabled(groups, own, log_extra)
         if self.on_step:
             self.on_step(progress.step + 1, trained, metrics)
-        return [r.advantage for r in own]
+        return [r.advantage for r in rollouts]
+
+    def _tabled(
+        self, groups: Sequence[Group], own: slice, log_extra: Callable[[str, list[float]], None]
+    ) -> list[Rollout]:
+        """This process's rollouts, after their columns are given to TRL's table of completions.
+
+        TRL keeps the last values of each column, so every call gives all columns, NaN where a value is unknown.
+        """
+        rollouts = [r for group in groups for r in group.rollouts][own]
+        log_extra("outcome", [r.reward.outcome if r.reward else math.nan for r in rollouts])
+        for name in dict.fromkeys(self.method.metric_names):
+            log_extra(name, [r.diversity.get(name, math.nan) for r in rollouts])
+        return rollouts
 
     def _evaluated(
-        self, groups: Sequence[Group], first: int, count: int, log_metric: Callable[[str, float], None]
+        self,
+        groups: Sequence[Group],
+        own: slice,
+        log_metric: Callable[[str, float], None],
+        log_extra: Callable[[str, list[float]], None],
     ) -> list[float]:
         """This process's outcomes, NaN if no function is for a prompt: an evaluation has no advantages."""
         outcomes = np.concatenate([group.outcomes for group in groups])
@@ -149,7 +165,8 @@ class GroupAdvantage:
         metrics = {"reward/outcome": float(np.nanmean(outcomes))} | sampling_metrics(scored) if scored else {}
         for name, value in metrics.items():
             log_metric(name, value)
-        return outcomes[first : first + count].tolist()
+        self._tabled(groups, own, log_extra)
+        return outcomes[own].tolist()
 
     def _use(self, args: Any) -> None:
         """Take and check the configuration of the trainer that calls."""

@@ -35,7 +35,6 @@ def adapter(trainer: Any) -> GroupAdvantage:
         trainer.processing_class,
         verifier=recipe.data.verifier,
         verification=recipe.verify,
-        ends=getattr(trainer, "eos_token_ids", ()),
     )
     made.entry = reward
     return made

@@ -68,6 +68,11 @@ def config(method: str | Method) -> dict[str, Any]:
         DiverError: TRL's seam, or the installed TRL, does not support the method.
     """
     loss = SEAM.usable(method).loss
+    if loss.entropy_coef and (loss.aggregation == "token-sum" or isinstance(loss, HighEntropyLoss)):
+        raise DiverError(
+            f"method.loss.entropy_coef = {loss.entropy_coef}: TRL adds the mean entropy of the tokens that count, "
+            "never a sum; set it to 0, take loss 'clip' with aggregation = 'token-mean', or choose another engine"
+        )
     options, fixed = POLICY_LOSSES[type(loss)]
     fields = {
         **OBJECTIVE,

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -44,11 +45,19 @@ def _rewards(functions: Sequence[Outcome], weights: Sequence[float], method: Met
     to its reward. The outcome is NaN where no function is for a completion.
 
     Raises:
-        DiverError: the weight of the first function moves a value over `method.threshold`.
+        DiverError: the first functions of completions of one prompt differ, or the weight of the first one moves a
+            value over `method.threshold`.
     """
     given = np.array([_values_of(function, inputs) for function in functions])
     weighted, rows = given * np.array(weights)[:, None], np.arange(given.shape[1])
     first = (~np.isnan(given)).argmax(axis=0)  # the first function that applies to a completion
+    for i in np.flatnonzero(np.diff(first)):
+        if inputs["prompts"][i] == inputs["prompts"][i + 1]:
+            one, other = (name_of(functions[n]) for n in first[i : i + 2])
+            raise DiverError(
+                f"rows {i} and {i + 1} answer one prompt, but {one} and {other} give their outcomes; a function gives "
+                "a number for all completions of a prompt, or None for all"
+            )
     firsts, outcomes, threshold = given[first, rows], weighted[first, rows], method.threshold
     check_outcomes(method, outcomes.tolist())
     for i in np.flatnonzero((firsts >= threshold) != (outcomes >= threshold)):
@@ -63,8 +72,10 @@ def _rewards(functions: Sequence[Outcome], weights: Sequence[float], method: Met
 
 def _values_of(function: Outcome, inputs: Mapping[str, Any]) -> list[float]:
     """What a reward function gives for each completion, NaN for None; one that is asynchronous is awaited."""
-    result = function(**inputs)
-    values: Any = asyncio.run(result) if inspect.iscoroutine(result) else result
+    values: Any = function(**inputs)
+    if inspect.iscoroutine(values):
+        with ThreadPoolExecutor(1) as thread:  # a notebook runs an event loop in this thread, which has only one
+            values = thread.submit(asyncio.run, values).result()
     if len(values) != len(inputs["completions"]):
         raise DiverError(
             f"{name_of(function)} gives {len(values)} rewards for {len(inputs['completions'])} completions"

@@ -11,7 +11,6 @@ import torch
 from accelerate import PartialState
 from datasets import Dataset
 from transformers import BitsAndBytesConfig, TrainerCallback
-from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOConfig, GRPOTrainer
 
 from diver.core.extras import missing
@@ -35,6 +34,8 @@ from diver.train.stopping import Stop, stop_request
 
 OLDEST = oldest("trl", "allowed_by_train")
 """The TRL with which this is run; before 1.0 a reward function could log nothing."""
+LAST_FILE = "trainer_state.json"
+"""The file of a checkpoint that transformers writes last."""
 METRICS = {
     "policy/loss": "loss",
     "policy/clip_fraction": "clip_ratio/region_mean",
@@ -106,7 +107,7 @@ def run(recipe: Recipe) -> None:
         torch.set_num_threads(recipe.model.threads)
     args = grpo_config(recipe)
     updates = recipe.train.batch_size // recipe.train.mini_batch_size
-    saved = get_last_checkpoint(args.output_dir) if Path(args.output_dir).is_dir() else None
+    saved = last_checkpoint(Path(args.output_dir))
     done = int(saved.rpartition("-")[2]) if saved else 0
     if folder:
         folder.check_saved(done // updates, recipe.train.save_steps)
@@ -133,7 +134,6 @@ def run(recipe: Recipe) -> None:
         peft_config=_lora(recipe),
         quantization_config=_quantization(recipe),
     )
-    reward.ends |= set(trainer.eos_token_ids)
     if folder and recipe.trl.vllm == "colocate":
         print(precision_note(trainer.vllm_generation.llm.model_config.dtype), file=sys.stderr)
     if folder:
@@ -147,6 +147,14 @@ def run(recipe: Recipe) -> None:
     step = trainer.state.global_step // updates
     if stop.is_set() and step < recipe.train.steps:
         stop.end(step, recipe.train.steps, recipe.folder)
+
+
+def last_checkpoint(folder: Path) -> str | None:
+    """The newest complete checkpoint of TRL in `folder`. A kill may leave one without its last file, which cannot be
+    resumed from."""
+    found = {file.parent.name.partition("-")[2]: str(file.parent) for file in folder.glob(f"checkpoint-*/{LAST_FILE}")}
+    steps = [step for step in found if step.isdigit()]
+    return found[max(steps, key=int)] if steps else None
 
 
 def check(recipe: Recipe) -> None:

@@ -12,7 +12,7 @@ from diver.core.files import to_json
 from diver.core.settings import merge
 from diver.core.types import DiverError
 from diver.integrations.keys import mapped
-from diver.integrations.verl.config import ACTOR, KEY, NAME, ROLLOUT, hydra, overrides
+from diver.integrations.verl.config import ACTOR, GROUP, KEY, NAME, ROLLOUT, hydra, overrides
 from diver.methods import method_named
 from diver.recipe.recipe import Recipe
 from diver.recipe.verification import Verification
@@ -64,6 +64,7 @@ def command(recipe: Recipe, extra: Sequence[str] = ()) -> list[str]:
             raise DiverError(f"{key}={value}: {reason}")
     options = {**dict(mapped(recipe, "verl")), **FIXED, **_derived(recipe), **overrides(recipe.method)}
     ours = [f"{key}={hydra(value)}" for key, value in options.items() if _key(key) not in last]
+    _check_mini_batch({**options, **{key: option.partition("=")[2] for key, option in last.items()}})
     return [*PROGRAM, *ours, *last.values()]
 
 
@@ -105,6 +106,22 @@ def shown(arguments: Sequence[str]) -> str:
 def problems_of(folder: Path) -> dict[str, Path]:
     """The absolute folder of a run's problems: a worker of Ray has another working directory."""
     return {part: folder.resolve() / "verl" / f"{part}.parquet" for part in ("train", "val")}
+
+
+def _check_mini_batch(values: Mapping[str, Any]) -> None:
+    """Raises DiverError for a mini-batch that verl cannot divide over the GPUs: verl says so after the first rollout.
+
+    Not checked where several GPUs share a response, or a value is an expression of hydra.
+    """
+    keys = (f"{ACTOR}.ppo_mini_batch_size", GROUP, "trainer.nnodes", "trainer.n_gpus_per_node")
+    if any("ulysses" in key or "megatron" in key for key in values) or not all(str(values[k]).isdigit() for k in keys):
+        return
+    problems, size, nodes, gpus = (int(values[key]) for key in keys)
+    if problems * size % max(1, nodes * gpus):
+        raise DiverError(
+            f"train.mini_batch_size x sample.group_size = {problems * size} responses cannot be divided over "
+            f"{nodes * gpus} GPUs (verl.nodes x verl.gpus): make it a multiple of them"
+        )
 
 
 def _key(option: str) -> str:

@@ -49,14 +49,13 @@ from diver.recipe.recipe import identity
 from diver.recipe.run import earlier_identity
 from diver.sample.base import is_truncated
 from diver.train.alerts import AlertLog
-from diver.train.checkpoint import read_state, write_state
+from diver.train.checkpoint import ARRAYS, STATE, read_state, write_state
 
 METRICS = {
     "policy/loss": "actor/pg_loss",
     "policy/clip_fraction": "actor/pg_clipfrac",
     "policy/grad_norm": "actor/grad_norm",
     "policy/kl": "actor/kl_loss",
-    "policy/entropy": "actor/entropy",
     "time/sample": "timing_s/gen",
     "time/diversity": "timing_s/diversity",
     "time/update": "timing_s/update_actor",
@@ -229,15 +228,23 @@ class DiverTrainer(PPOTrainerSync):
             )
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """verl's, and how far the sampler's log-probs are from the trainer's, where verl keeps the former beside the
-        latter."""
+        """verl's, the entropy, and how far the sampler's log-probs are from the trainer's, where verl keeps both.
+
+        Both are means over the tokens of the policy. verl's own entropy is aggregated as the loss is, perhaps to a sum.
+        """
         batch = super()._compute_old_log_prob(batch, metrics)
         if self._replayed:
             self._put_old_logprobs(self._only(batch, Kind.REPLAYED))
             metrics.update(self._old_logprob_metrics(self._only(batch, Kind.SAMPLED)))
-        both = columns(self._only(batch, Kind.SAMPLED), ["rollout_log_probs", "old_log_probs"])
-        if len(both) == 2 and not OmegaConf.select(self.config, "algorithm.rollout_correction.bypass_mode"):
-            gaps = torch.cat([(a - b).abs() for a, b in zip(*both.values(), strict=True)])
+        if OmegaConf.select(self.config, "algorithm.rollout_correction.bypass_mode"):  # verl computes neither then
+            return batch
+        names = ["response_mask", "entropy", "rollout_log_probs", "old_log_probs"]
+        found = columns(self._only(batch, Kind.SAMPLED), names)
+        own = torch.cat(found["response_mask"]).bool()
+        of_token = {name: torch.cat(found[name])[own].float() for name in names[1:] if name in found}
+        metrics[f"{NAME}/policy/entropy"] = float(of_token["entropy"].mean())
+        if "rollout_log_probs" in of_token:
+            gaps = (of_token["rollout_log_probs"] - of_token["old_log_probs"]).abs()
             metrics[f"{NAME}/policy/logprob_mismatch"] = float(gaps.mean())
         return batch
 
@@ -315,6 +322,8 @@ class DiverTrainer(PPOTrainerSync):
         if self.folder:
             ours = {k.removeprefix(f"{NAME}/"): v for k, v in metrics.items() if k.startswith(f"{NAME}/")}
             verls = {name: metrics[key] for name, key in METRICS.items() if key in metrics}
+            if self.method.loss.aggregation == "token-sum":  # verl's is then a sum over tokens, and ours a mean
+                verls.pop("policy/kl", None)
             self.folder.append("metrics.jsonl", {"step": self.global_steps, **ours, **verls})
             self.alerts.log(self.global_steps, {**ours, **verls})
 
@@ -322,6 +331,7 @@ class DiverTrainer(PPOTrainerSync):
         if self.state:  # first: verl writes last that this checkpoint is whole
             write_state(Path(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}"), self.state)
         super()._save_checkpoint()
+        drop_states(Path(self.config.trainer.default_local_dir), self.config.trainer.max_actor_ckpt_to_keep)
         saved = Path(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}", "actor", "huggingface")
         if self.folder and saved.is_dir():
             self.folder.link_checkpoint(self.global_steps, saved)
@@ -337,6 +347,18 @@ class DiverTrainer(PPOTrainerSync):
             names = dict.fromkeys(name for row in columns_of for name in row)
             reward_extra_infos_dict |= {name: [row.get(name) for row in columns_of] for name in names}
         super()._dump_generations(reward_extra_infos_dict=reward_extra_infos_dict, **rows)
+
+
+def drop_states(home: Path, keep: int | None) -> None:
+    """Delete the method's state, which may be a bank of GB, in all but the newest `keep` checkpoints of `home`.
+
+    verl deletes the folder `actor` of an old checkpoint and nothing else. Where it is still there, the state stays.
+    """
+    saved = sorted((file.parent for file in home.glob(f"global_step_*/{STATE}")), key=lambda p: int(p.name[12:]))
+    for folder in saved[:-keep] if keep else ():
+        if not (folder / "actor").exists():
+            for name in (STATE, ARRAYS):
+                (folder / name).unlink(missing_ok=True)
 
 
 def run_folder(plugin: Plugin) -> RunFolder | None:
