@@ -426,7 +426,7 @@ def mean_logprobs(group: Group) -> np.ndarray:
     return sum_logprobs(group) / np.maximum(lengths, 1)
 
 
-def random_stream(*key: object) -> np.random.Generator:
+def random_stream(*key: object) -> "np.random.Generator":  # quoted: NumPy imports numpy.random at its first use
     """The random generator of this key, such as a problem and a step: a resumed run draws the same numbers."""
     digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
     return np.random.default_rng(int.from_bytes(digest))

@@ -72,7 +72,7 @@ def pass_at_k_advantage(rewards: np.ndarray, k: int, threshold: float = 0.5) -> 
 
 
 def bootstrap_pass_at_k_advantage(
-    rewards: np.ndarray, k: int, sets: int, random: np.random.Generator, threshold: float = 0.5
+    rewards: np.ndarray, k: int, sets: int, random: "np.random.Generator", threshold: float = 0.5
 ) -> np.ndarray:
     """`pass_at_k_advantage` estimated from `sets` random sets of k different responses: float64 [G].
 

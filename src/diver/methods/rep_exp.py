@@ -59,7 +59,7 @@ def elliptical_bonus(features: np.ndarray, ridge: float) -> np.ndarray:
     return np.diagonal(np.linalg.solve(gram + ridge * np.eye(len(x)), gram)).copy()
 
 
-def sparse_projection(features: int, dimensions: int, random: np.random.Generator) -> np.ndarray:
+def sparse_projection(features: int, dimensions: int, random: "np.random.Generator") -> np.ndarray:
     """A sparse random projection (Li, Hastie and Church 2006), [features, dimensions]; the identity if that is no less.
 
     A fraction 1 / sqrt(features) of its entries is not 0. These have the size features^(1/4) / sqrt(dimensions) with
