@@ -124,13 +124,13 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
         by_prompt[key] = problem
     if not by_prompt:
         raise DiverError(f"{origin}: empty, not one problem" + (f"; {invalid[0]}" if invalid else ""))
-    counted, first = by_index([*by_prompt.values()]) if source.verifier in ("auto", "choice") else ({}, 0)
+    counted, start = by_index([*by_prompt.values()]) if source.verifier in ("auto", "choice") else ({}, 0)
     given = [counted.get(i, problem) for i, problem in enumerate(by_prompt.values())]
     problems = Problems(map(_with_options, given))
     problems.notes = [*notes]
     if counted:
         problems.notes.append(
-            f"{origin}: {len(counted)} reference answers count the options from {first}; they are letters now"
+            f"{origin}: {len(counted)} reference answers count the options from {start}; they are letters now"
         )
     if asked := sum(new is not old for new, old in zip(problems, given, strict=True)):
         problems.notes.append(
