@@ -2,6 +2,7 @@ import json
 import os
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from rows import write_rows
 from diver.core.types import DiverError, Problem
 from diver.recipe.data import Source
 from diver.tasks.sources import deduplicate, load_problems
+from diver.tasks.verify import get_grader
 from diver.tasks.verify.choice import options_of
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -169,6 +171,23 @@ def test_options_in_a_column_are_asked_for(tmp_path):
     assert problems.notes == [
         f"{tmp_path}/problems.jsonl: the options of 3 problems, which are in a column, follow their questions"
     ]
+
+
+def test_an_environment_may_ask_by_other_columns(tmp_path, monkeypatch):
+    """Equal prompts are one problem only where all that the environment is given is equal, too."""
+    (tmp_path / "levels.py").write_text(
+        "from diver.core.environment import Environment\n"
+        "class Level(Environment):\n"
+        "    def reset(self, problem): return f'Level {problem.meta[\"level\"]}'\n"
+        "    def step(self, text): return '', True, 1.0\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    rows = [{"id": "a", "prompt": "Play.", "answer": "-", "meta": {"level": level}} for level in (1, 2, 1)]
+    problems = load_problems(Source(path=jsonl(tmp_path, *rows), verifier="levels:Level"))
+    assert [p.meta["level"] for p in problems] == [1, 2]
+    by = get_grader("levels:Level")
+    again = [replace(p, id="a") for p in problems]  # as a problem of another file may have
+    assert [by.posed(p).prompt for p in again] == ["Level 1", "Level 2"]
 
 
 @pytest.mark.parametrize(("first", "verifier"), [(0, "auto"), (1, "auto"), (0, "choice")])

@@ -29,7 +29,7 @@ from diver.recipe.data import Source
 from diver.tasks.formats import Rows
 from diver.tasks.references import after_hashes, answer_and_verifier, by_index, options_in
 from diver.tasks.rows import Adapt, adapted, read_rows
-from diver.tasks.verify import get_grader
+from diver.tasks.verify import EnvironmentGrader, get_grader
 from diver.tasks.verify.choice import options_of, prompt_with_options
 
 NONE_GIVEN = ("proof", "notfound")
@@ -111,7 +111,8 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
     invalid: list[InvalidRow] = []
     for problem in _valid(rows, source, invalid):
         prompt = problem.prompt if isinstance(problem.prompt, str) else [dict(m) for m in problem.prompt]
-        key = json.dumps([prompt, problem.meta.get("options")], default=str)
+        columns = problem.meta if _is_game(problem, origin) else problem.meta.get("options")
+        key = json.dumps([prompt, columns], default=str)
         if key in by_prompt:
             same = by_prompt[key].answer == problem.answer
             duplicates, conflicting = duplicates + same, conflicting + (not same)
@@ -146,6 +147,12 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
         reasons = ", ".join(f"{count} {reason} (first at {first[reason]})" for reason, count in counts)
         problems.notes.append(f"{origin}: {len(invalid)} invalid rows left out (skip_invalid_rows): {reasons}")
     return problems
+
+
+def _is_game(problem: Problem, origin: str) -> bool:
+    """Whether an environment asks the question of a problem, for which it may read every column."""
+    where = f"{origin}: problem {problem.id!r}: verifier"
+    return ":" in problem.verifier and isinstance(get_grader(problem.verifier, where), EnvironmentGrader)
 
 
 def _with_options(problem: Problem) -> Problem:
