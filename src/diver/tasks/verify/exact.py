@@ -21,7 +21,7 @@ _SPACING = re.compile(r"(?<!\\)\\!\s*|(?<!\\)\\[,;: ]|~|\\left\b|\\right\b|\\dis
 _DECIMAL = re.compile(r"-?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:\.\d+)?", re.ASCII)
 _COMMA = re.compile(r"(?P<whole>-?(?:0|\d{1,3}(?:\.\d{3}){1,4}|\d{1,12}(?!,\d{3}$))),(?P<digits>\d{1,9})", re.ASCII)
 _FRACTION = re.compile(r"(-?)(?:(-?\d+)/(\d+)|\\frac\{(-?\d+)\}\{(\d+)\})", re.ASCII)
-_LITERAL = re.compile(r"0(?:[xX][0-9A-Fa-f]+|[bB][01]+|[oO][0-7]+)", re.ASCII)  # of a program
+_LITERAL = re.compile(r"0(?:[xX][0-9A-Fa-f]+|[bB][01]+|[oO][0-7]+)", re.ASCII)  # 0x1F
 _MIXED = re.compile(r"(-?)(\d+) ?(?:\\frac\{(\d+)\}\{(\d+)\}| (\d+)/(\d+))", re.ASCII)
 _UNIT = re.compile(r"(?<=\d)\s*\\(?:text|mathrm)\{\s*([A-Za-z][A-Za-z /]*)\}$")
 _COUNTS = frozenset((*POWERS_OF_TEN, *"dozen percent pct or and to base".split()))
