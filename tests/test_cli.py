@@ -429,6 +429,7 @@ def test_wrong_input_is_one_line_and_code_2():
     small = ("--train.batch_size", 1, "--train.mini_batch_size", 1, "--evaluate.problems", 0)
     for args, told in [
         (("train", "none.toml"), "none.toml: there is no such recipe"),
+        (("compare", ".", "none"), "none: no such file or folder"),
         (("train", "bad.toml"), "train.steps"),
         (("train", "tiny.toml", "--train.stps", 3), "train.stps: unknown key"),
         (("train", "tiny.toml", "--sample.group_size", 1), "group_size: should be greater than or equal to 2"),

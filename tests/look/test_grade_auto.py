@@ -127,6 +127,12 @@ def test_an_index_that_counts_from_zero(tmp_path, capsys):
     assert "counts the options in a column from 0" in said
 
 
+def test_an_index_that_is_also_the_text_of_another_option(tmp_path, capsys):
+    rows = [asked(1, 0, "ANSWER: A", choices=METALS), asked(2, 3, "ANSWER: D", choices=METALS)]
+    grades, _ = rows_graded(tmp_path, capsys, [*rows, asked(3, 2, "ANSWER: C", choices=["2", "3", "4"])])
+    assert grades == [("choice", "correct")] * 3
+
+
 def test_what_is_no_choice(tmp_path, capsys):
     rows = [
         {"question": "A set has two elements. Name it.", "answer": "A", "response": "It has two elements."},

@@ -12,6 +12,8 @@ import torch
 from diver.core.environment import Step, at_once, checked_step
 from diver.core.turns import ENVIRONMENT, POLICY, Action, Turn
 from diver.core.types import DiverError, Grade, Group, Problem, Rollout, sampling_metrics
+from diver.evaluate.evaluate import Task, evaluate
+from diver.evaluate.results import MemoryLog
 from diver.recipe.sections import Model
 from diver.sample.base import Job, SamplingParams, requests
 from diver.sample.hf import HFGenerator, sample_groups
@@ -157,6 +159,15 @@ def test_an_evaluation_resumes_within_and_gives_the_same(generator):
     rest = {g.key: g.rollout for g in player.generate(wanted, params, have)}
     assert rest.keys() == full.keys() - have
     assert all(rest[key].turns == full[key].turns for key in rest)
+
+
+def test_a_stored_trajectory_belongs_to_all_columns_of_its_problem(generator):
+    (problem,), stored = problems_of("Echo", 1), MemoryLog()
+    for level in (1, 1, 2):
+        problems = [replace(problem, meta={"level": level})]
+        task = Task(name="b", problems=problems, template="plain", temperature=1.0, max_tokens=20, samples=2, ks=(1,))
+        evaluate(task, lambda: generator, stored, progress=False)
+    assert len([*stored.rows()]) == 4
 
 
 def test_calls_are_made_at_once_and_bounded():

@@ -2,6 +2,7 @@ import json
 import os
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from rows import write_rows
 from diver.core.types import DiverError, Problem
 from diver.recipe.data import Source
 from diver.tasks.sources import deduplicate, load_problems
+from diver.tasks.verify import get_grader
 from diver.tasks.verify.choice import options_of
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -145,6 +147,62 @@ def test_a_numbered_list_makes_no_choice(tmp_path):
     path = jsonl(tmp_path, listed, {"problem": "How many are A?\nA) x\nB) y", "answer": 2})
     assert [p.verifier for p in load_problems(path)] == ["math", "math"]
     assert [p.verifier for p in load_problems(Source(path=path, verifier="choice"))] == ["choice", "choice"]
+
+
+def test_options_in_a_column_are_asked_for(tmp_path):
+    """Two questions with the same words are two problems where their options differ."""
+    which = "Which is true?"
+    rows = [
+        {"question": which, "choices": ["iron floats", "tin melts"], "answer": "B"},
+        {"question": which, "choices": ["cats bark", "owls fly"], "answer": "B"},
+        {"question": "Which? (a) iron (b) tin", "choices": ["iron", "tin"], "answer": "A"},
+        {"messages": [CHAT[0], {"role": "user", "content": "2+2?"}], "A": "3", "B": "4", "answer": "B"},
+        {"question": "How many of 1 or 2?", "options": ["1", "2"], "answer": "7"},
+    ]
+    problems = load_problems(jsonl(tmp_path, *rows))
+    assert [p.prompt for p in problems] == [
+        "Which is true?\n\nA) iron floats\nB) tin melts",
+        "Which is true?\n\nA) cats bark\nB) owls fly",
+        "Which? (a) iron (b) tin",
+        (CHAT[0], {"role": "user", "content": "2+2?\n\nA) 3\nB) 4"}),
+        "How many of 1 or 2?",
+    ]
+    assert [p.verifier for p in problems] == ["choice"] * 4 + ["math"]
+    assert problems.notes == [
+        f"{tmp_path}/problems.jsonl: the options of 3 problems, which are in a column, follow their questions"
+    ]
+
+
+def test_an_environment_may_ask_by_other_columns(tmp_path, monkeypatch):
+    """Equal prompts are one problem only where all that the environment is given is equal, too."""
+    (tmp_path / "levels.py").write_text(
+        "from diver.core.environment import Environment\n"
+        "class Level(Environment):\n"
+        "    def reset(self, problem): return f'Level {problem.meta[\"level\"]}'\n"
+        "    def step(self, text): return '', True, 1.0\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    rows = [{"id": "a", "prompt": "Play.", "answer": "-", "meta": {"level": level}} for level in (1, 2, 1)]
+    problems = load_problems(Source(path=jsonl(tmp_path, *rows), verifier="levels:Level"))
+    assert [p.meta["level"] for p in problems] == [1, 2]
+    by = get_grader("levels:Level")
+    again = [replace(p, id="a") for p in problems]  # as a problem of another file may have
+    assert [by.posed(p).prompt for p in again] == ["Level 1", "Level 2"]
+
+
+@pytest.mark.parametrize(("first", "verifier"), [(0, "auto"), (1, "auto"), (0, "choice")])
+def test_reference_answers_that_count_the_options(tmp_path, first, verifier):
+    """As MMLU's do, also where another option has the number as its text."""
+    texts = [["iron", "tin", "lead"], ["2", "3", "4"], ["oak", "elm", "ash"]]
+    rows = [{"question": f"Which {i}?", "choices": texts[i], "answer": i + first} for i in range(3)]
+    problems = load_problems(Source(path=jsonl(tmp_path, *rows), verifier=verifier))
+    assert [(p.answer, p.verifier) for p in problems] == [("A", "choice"), ("B", "choice"), ("C", "choice")]
+    assert f"3 reference answers count the options from {first}; they are letters now" in problems.notes[0]
+
+
+def test_reference_answers_that_are_the_numbers_of_options(tmp_path):
+    rows = [{"question": f"Which {i}?", "choices": ["0", "1", "2"], "answer": i} for i in range(3)]
+    assert [p.answer for p in load_problems(jsonl(tmp_path, *rows))] == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize(

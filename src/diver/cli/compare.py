@@ -66,6 +66,8 @@ def command(args: Sequence[str]) -> None:
 
     arguments = parse(CompareArguments, "diver compare", args, COMMON)
     paths = [path for _, path in map(given_name, arguments.results)]
+    if absent := [path for path in paths if not path.expanduser().exists()]:
+        raise DiverError(f"{absent[0]}: no such file or folder")
     evaluations = [path for path in paths if is_evaluation(path)]
     if not evaluations:
         compare_runs(arguments)

@@ -99,7 +99,7 @@ def evaluate(
     graders = {problem.id: grader_for(problem, task.grader) for problem in task.problems}
     for problem in task.problems:  # the text of an environment belongs to the sampling
         if isinstance(by := get_grader(problem.verifier), EnvironmentGrader):
-            keys[problem.id] = digest(keys[problem.id], str(by))
+            keys[problem.id] = digest(keys[problem.id], str(by), {k: str(v) for k, v in problem.meta.items()})
     graded_keys = {  # all that a grade depends on: the sampling, the reference answer, the grader and its version
         p.id: digest(keys[p.id], p.answer, {k: str(v) for k, v in p.meta.items()}, str(graders[p.id]))
         for p in task.problems

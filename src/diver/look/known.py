@@ -5,19 +5,18 @@ answer, such as the numbers of Countdown. Others answer what their rows say.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from diver.core.types import DiverError, Group, Problem
-from diver.evaluate.evaluate import AUTO, answer
+from diver.evaluate.evaluate import AUTO
 from diver.evaluate.of_run import read_run
 from diver.look.read import Rollouts
 from diver.look.read.layouts import EVAL, TRAIN
-from diver.tasks.references import after_hashes, answer_and_verifier, is_letter
+from diver.tasks.references import after_hashes, answer_and_verifier, by_index, is_letter
 from diver.tasks.splits import load
 from diver.tasks.verify import get_grader
-from diver.tasks.verify.choice import LETTERS
 
 BY_ANSWER = ("math", "gsm8k", "choice", "math-verify")  # graders that need only the reference answer
 OTHERWISE = "--grader math grades by the reference answers in the rollouts"
@@ -61,32 +60,14 @@ def known_problems(rollouts: Rollouts, path: Path, grader: str) -> tuple[list[Pr
 
 def _by_index(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reasoned]:
     """Reference answers that count the options become letters, unless more responses say a number than choose an
-    option.
-
-    All must count from 0, as MMLU's do, and one be 0; or all from 1, and one be the last option.
-    """
-    counted = {
-        i: p
-        for i, (p, _) in enumerate(found)
-        if p.verifier == "math" and _in_order(p.meta.get("options")) and p.answer.isdecimal()
-    }
-    first = 0 if any(int(p.answer) == 0 for p in counted.values()) else 1
-    beyond = max((int(p.answer) - len(p.meta["options"]) for p in counted.values()), default=1)
-    if (beyond >= 0) if first == 0 else (beyond != 0):
-        return {}
-    pairs = [(r.response, p) for i, p in counted.items() for r in rollouts[i].rollouts]
-    numbers = sum((answer(p, text, AUTO) or "").isdecimal() for text, p in pairs)
-    if numbers > sum(get_grader("choice").final_answer(text, p) is not None for text, p in pairs):
+    option."""
+    counted, first = by_index([problem for problem, _ in found])
+    texts = [(r.response, found[i][0]) for i in counted for r in rollouts[i].rollouts]
+    numbers = sum((get_grader("math").final_answer(text, p) or "").isdecimal() for text, p in texts)
+    if numbers > sum(get_grader("choice").final_answer(text, p) is not None for text, p in texts):
         return {}
     why = f"the reference answer counts the options in a column from {first}"
-    return {i: (replace(p, answer=LETTERS[int(p.answer) - first], verifier="choice"), why) for i, p in counted.items()}
-
-
-def _in_order(options: object) -> bool:
-    """Whether options have an order that an index may refer to: a list, or texts by the letters A, B, C, ..."""
-    if isinstance(options, Mapping):
-        return LETTERS.startswith("".join(options).upper())
-    return isinstance(options, list) and len(options) <= len(LETTERS)
+    return {i: (problem, why) for i, problem in counted.items()}
 
 
 def _by_letters(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reasoned]:

@@ -28,7 +28,8 @@ class Source:
     verifier: str = "auto"
     """Grader of the answers, "my_module:my_function", or an environment, "my_module:MyEnvironment". Graders are math,
     gsm8k, choice, math-verify, countdown, maze, reasoning-gym and graph-coloring. With auto, GSM8K has gsm8k, and all
-    else math. An answer that is a letter has choice where the prompt has lettered options."""
+    else math. An answer that is an option of the prompt or of a column has choice. Options in a column are put behind
+    the question."""
     limit: PositiveInt | None = None
     """Maximum number of problems, taken from the beginning and counted without duplicates."""
     skip_invalid_rows: bool = False

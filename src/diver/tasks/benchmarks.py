@@ -18,7 +18,7 @@ from diver.tasks.formats import READERS
 from diver.tasks.rows import IMPORT_PATH, Adapt
 from diver.tasks.sources import load_problems, question_only
 from diver.tasks.testbeds import generate, is_testbed
-from diver.tasks.verify.choice import LETTERS, Listed, listed, options_of
+from diver.tasks.verify.choice import LETTERS, listed, options_of, prompt_with_options
 from diver.tasks.verify.custom import check_function
 
 Row = Mapping[str, Any]
@@ -192,12 +192,6 @@ def _own(name: str, path: str) -> Benchmark:
 
 
 # ---- multiple choice -------------------------------------------------------------------------------------------------
-
-
-def prompt_with_options(question: str, options: Mapping[str, str]) -> str:
-    """A question and its options, label -> text; an option of several lines becomes one line."""
-    lines = {label: re.sub(r"\s*\n\s*", " ", text.strip()) for label, text in options.items()}
-    return Listed(f"{question.strip()}\n\n", lines, "", ("", ")")).prompt()
 
 
 def shuffled(problem: Problem, seed: int) -> Problem | None:

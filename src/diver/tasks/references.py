@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from diver.core.types import Problem
@@ -102,6 +103,33 @@ def after_hashes(given: str) -> str:
     """What follows the last "####", as in GSM8K; else the text."""
     gsm8k = _GSM8K.search(given)
     return gsm8k[1].strip() if gsm8k else given.strip()
+
+
+def by_index(problems: Sequence[Problem]) -> tuple[dict[int, Problem], int]:
+    """The problems whose reference answers count the options in a column, by position, and the first number.
+
+    Letters take the place of their answers, and their verifier is "choice". All must count from 0, as MMLU's do, and
+    one be 0; or all from 1, and one be the last option. Most of the answers must name no option by its text.
+    """
+    counted = {
+        i: p
+        for i, p in enumerate(problems)
+        if p.verifier in ("math", "choice") and _in_order(p.meta.get("options")) and p.answer.isdecimal()
+    }
+    first = 0 if any(int(p.answer) == 0 for p in counted.values()) else 1
+    beyond = max((int(p.answer) - len(p.meta["options"]) for p in counted.values()), default=1)
+    nameless = sum(chosen(p.answer, options_of(p)) is None for p in counted.values())
+    if 2 * nameless <= len(counted) or ((beyond >= 0) if first == 0 else (beyond != 0)):
+        return {}, first
+    letters = {i: LETTERS[int(p.answer) - first] for i, p in counted.items()}
+    return {i: replace(p, answer=letters[i], verifier="choice") for i, p in counted.items()}, first
+
+
+def _in_order(options: object) -> bool:
+    """Whether options have an order that an index may refer to: a list, or texts by the letters A, B, C, ..."""
+    if isinstance(options, Mapping):
+        return LETTERS.startswith("".join(options).upper())
+    return isinstance(options, list) and len(options) <= len(LETTERS)
 
 
 def options_in(row: Mapping[str, Any], value_at: Any) -> list[str] | dict[str, str] | None:

@@ -27,9 +27,10 @@ from diver.core.files import InvalidRow
 from diver.core.types import DiverError, Problem
 from diver.recipe.data import Source
 from diver.tasks.formats import Rows
-from diver.tasks.references import after_hashes, answer_and_verifier, options_in
+from diver.tasks.references import after_hashes, answer_and_verifier, by_index, options_in
 from diver.tasks.rows import Adapt, adapted, read_rows
-from diver.tasks.verify import get_grader
+from diver.tasks.verify import EnvironmentGrader, get_grader
+from diver.tasks.verify.choice import options_of, prompt_with_options
 
 NONE_GIVEN = ("proof", "notfound")
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -109,7 +110,9 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
     duplicates = conflicting = 0
     invalid: list[InvalidRow] = []
     for problem in _valid(rows, source, invalid):
-        key = problem.prompt if isinstance(problem.prompt, str) else json.dumps([dict(m) for m in problem.prompt])
+        prompt = problem.prompt if isinstance(problem.prompt, str) else [dict(m) for m in problem.prompt]
+        columns = problem.meta if _is_game(problem, origin) else problem.meta.get("options")
+        key = json.dumps([prompt, columns], default=str)
         if key in by_prompt:
             same = by_prompt[key].answer == problem.answer
             duplicates, conflicting = duplicates + same, conflicting + (not same)
@@ -122,8 +125,18 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
         by_prompt[key] = problem
     if not by_prompt:
         raise DiverError(f"{origin}: empty, not one problem" + (f"; {invalid[0]}" if invalid else ""))
-    problems = Problems(by_prompt.values())
+    counted, start = by_index([*by_prompt.values()]) if source.verifier in ("auto", "choice") else ({}, 0)
+    given = [counted.get(i, problem) for i, problem in enumerate(by_prompt.values())]
+    problems = Problems(map(_with_options, given))
     problems.notes = [*notes]
+    if counted:
+        problems.notes.append(
+            f"{origin}: {len(counted)} reference answers count the options from {start}; they are letters now"
+        )
+    if asked := sum(new is not old for new, old in zip(problems, given, strict=True)):
+        problems.notes.append(
+            f"{origin}: the options of {asked} problems, which are in a column, follow their questions"
+        )
     if duplicates:
         problems.notes.append(f"{origin}: {duplicates} duplicate rows left out, {len(problems)} problems remain")
     if conflicting:
@@ -134,6 +147,34 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
         reasons = ", ".join(f"{count} {reason} (first at {first[reason]})" for reason, count in counts)
         problems.notes.append(f"{origin}: {len(invalid)} invalid rows left out (skip_invalid_rows): {reasons}")
     return problems
+
+
+def _is_game(problem: Problem, origin: str) -> bool:
+    """Whether an environment asks the question of a problem, for which it may read every column."""
+    where = f"{origin}: problem {problem.id!r}: verifier"
+    return ":" in problem.verifier and isinstance(get_grader(problem.verifier, where), EnvironmentGrader)
+
+
+def _with_options(problem: Problem) -> Problem:
+    """A problem of multiple choice, whose options may stand in a column, with a question that lists them."""
+    options = options_of(problem) if problem.verifier == "choice" and "options" in problem.meta else {}
+    texts = [rf"(?<!\w){re.escape(' '.join(text.split()))}(?!\w)" for text in options.values()]
+    question, end = " ".join(problem.question.split()), 0
+    for text in texts:  # in any layout: one after the other
+        found = re.compile(text, re.IGNORECASE).search(question, end)
+        if found is None:
+            break
+        end = found.end()
+    else:
+        return problem
+    asked = prompt_with_options(problem.question, options)
+    if isinstance(problem.prompt, str):
+        return replace(problem, prompt=asked)
+    last = max((i for i, m in enumerate(problem.prompt) if m["role"] == "user"), default=None)
+    if last is None:
+        return problem
+    messages = [m if i != last else {**m, "content": asked} for i, m in enumerate(problem.prompt)]
+    return replace(problem, prompt=tuple(messages))
 
 
 def _valid(rows: Rows, source: Source, invalid: list[InvalidRow]) -> Iterator[Problem]:

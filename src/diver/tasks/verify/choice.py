@@ -422,6 +422,12 @@ class Listed(NamedTuple):
         return f"{self.before}{lines}{self.after}"
 
 
+def prompt_with_options(question: str, options: Mapping[str, str]) -> str:
+    """A question and its options, label -> text; an option of several lines becomes one line."""
+    lines = {label: re.sub(r"\s*\n\s*", " ", text.strip()) for label, text in options.items()}
+    return Listed(f"{question.strip()}\n\n", lines, "", ("", ")")).prompt()
+
+
 def listed(prompt: str) -> Listed | None:
     """The last list of at least two options in a prompt, labelled A, B, ... or 1, 2, ...; None without one.
 

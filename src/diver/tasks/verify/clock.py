@@ -64,8 +64,10 @@ class Time(NamedTuple):
 
 
 class Date(NamedTuple):
-    days: frozenset[tuple[int, int]]
-    """(month, day); both readings of 3/5."""
+    days: tuple[tuple[int, int], ...]
+    """(month, day); both readings of 3/5, the month first."""
+    mark: str
+    """The sign between the numbers of two readings."""
     year: str
     weekday: str
     sure: bool
@@ -101,7 +103,9 @@ def compare(answer: str, gold: str) -> Grade | None:
         return Grade.CORRECT if _same_time(given, known) else Grade.WRONG
     if isinstance(given, Date) and isinstance(known, Date):
         weekdays = not (given.weekday and known.weekday) or given.weekday == known.weekday
-        same = given.days & known.days and given.year == known.year and weekdays
+        alike = len(given.days) == len(known.days) == 2 and given.mark == known.mark  # written in the same order
+        same_day = given.days == known.days if alike else {*given.days} & {*known.days}
+        same = same_day and given.year == known.year and weekdays
         return Grade.CORRECT if same else Grade.WRONG
     surely = (given and given.sure) or (known and known.sure) or (isinstance(known, Time) and known.reducible)
     return Grade.WRONG if surely else None
@@ -148,11 +152,12 @@ def _time(parts: dict[str, str | None]) -> Time | None:
 
 def _date(parts: dict[str, str | None], text: str) -> Date | None:
     if month := parts.get("month"):
-        days = {(int(month) if month.isdigit() else _MONTHS.index(month[:3]) + 1, int(parts["day"] or 0))}
+        days = [(int(month) if month.isdigit() else _MONTHS.index(month[:3]) + 1, int(parts["day"] or 0))]
     else:
         one, other = int(parts["first"] or 0), int(parts["second"] or 0)
-        days = {(one, other), (other, one)}
-    days = {(m, d) for m, d in days if 1 <= m <= 12 and 1 <= d <= 31}
+        days = [*dict.fromkeys([(one, other), (other, one)])]
+    days = [(m, d) for m, d in days if 1 <= m <= 12 and 1 <= d <= 31]
     if not days:
         return None
-    return Date(frozenset(days), parts.get("year") or "", parts.get("weekday") or "", bool(_SURELY_A_DATE.match(text)))
+    mark, year, weekday = (parts.get(part) or "" for part in ("gap", "year", "weekday"))
+    return Date(tuple(days), mark, year, weekday, sure=bool(_SURELY_A_DATE.match(text)))

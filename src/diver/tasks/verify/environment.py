@@ -26,7 +26,7 @@ class EnvironmentGrader(Grader):
         self.name, self.kind = name, kind
         content = Path(inspect.getfile(kind)).read_bytes()
         self.rules = hashlib.blake2b(content, digest_size=4).hexdigest()
-        self._said: dict[tuple[str, str, str], str] = {}
+        self._said: dict[str, str] = {}
 
     def posed(self, problem: Problem) -> Problem:
         """The problem with what the environment says first as its prompt."""
@@ -43,7 +43,7 @@ class EnvironmentGrader(Grader):
         said = call_own(what, in_time, partial(environment.reset, problem), environment.timeout_s)
         if not isinstance(said, str):
             raise DiverError(f"{what}: reset must return a text, not {type(said).__name__}")
-        if self._said.setdefault((problem.id, str(problem.prompt), problem.answer), said) != said:
+        if self._said.setdefault(repr(problem), said) != said:
             raise DiverError(f"{what}: reset must return the same text at each call; draw from the problem alone")
         return environment, said
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from diver.core.types import Grade
-from diver.tasks.verify import clock
+from diver.tasks.verify import clock, products
 from diver.tasks.verify.measures import POWERS_OF_TEN, says_more
 from diver.tasks.verify.spelling import unify
 
@@ -21,6 +21,7 @@ _SPACING = re.compile(r"(?<!\\)\\!\s*|(?<!\\)\\[,;: ]|~|\\left\b|\\right\b|\\dis
 _DECIMAL = re.compile(r"-?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:\.\d+)?", re.ASCII)
 _COMMA = re.compile(r"(?P<whole>-?(?:0|\d{1,3}(?:\.\d{3}){1,4}|\d{1,12}(?!,\d{3}$))),(?P<digits>\d{1,9})", re.ASCII)
 _FRACTION = re.compile(r"(-?)(?:(-?\d+)/(\d+)|\\frac\{(-?\d+)\}\{(\d+)\})", re.ASCII)
+_LITERAL = re.compile(r"0(?:[xX][0-9A-Fa-f]+|[bB][01]+|[oO][0-7]+)", re.ASCII)  # 0x1F
 _MIXED = re.compile(r"(-?)(\d+) ?(?:\\frac\{(\d+)\}\{(\d+)\}| (\d+)/(\d+))", re.ASCII)
 _UNIT = re.compile(r"(?<=\d)\s*\\(?:text|mathrm)\{\s*([A-Za-z][A-Za-z /]*)\}$")
 _COUNTS = frozenset((*POWERS_OF_TEN, *"dozen percent pct or and to base".split()))
@@ -62,6 +63,8 @@ def _compared(answer: str, gold: str) -> Grade | None:
     if moments := clock.compare(_worded(a), _worded(g)):
         return moments
     short = max(len(a), len(g)) <= LONGEST
+    if short and (settled := products.compare(_worded(a), _worded(g))):
+        return settled
     if short and (by_words := _by_words(_unset(a), _unset(g), in_text=bool(_FONT.fullmatch(g)))):
         return by_words
     scaled = _scaled(_priced(answer, a), _priced(gold, g)) if short else None
@@ -167,6 +170,8 @@ def plain_number(text: str) -> Fraction | None:
         return None
     if _DECIMAL.fullmatch(text) and text[-1].isdigit():
         return Fraction(text.replace(",", ""))
+    if _LITERAL.fullmatch(text):
+        return Fraction(int(text, 0))
     if fraction := _FRACTION.fullmatch(text):
         sign, *parts = (part for part in fraction.groups() if part is not None)
         top, bottom = map(int, parts)

@@ -41,7 +41,7 @@ class Mathematics(Grader):
     """Grader "math"."""
 
     name = "math"
-    rules: int | str = 14
+    rules: int | str = 15
     packages: tuple[str, ...] = ("math-verify", "latex2sympy2-extended", "sympy")
     template = "boxed"
 
