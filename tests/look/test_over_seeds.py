@@ -171,7 +171,7 @@ def test_runs_have_the_names_that_are_given(folders, monkeypatch):
     (folders / "lr=1").mkdir()
     (folders / "clip" / "seed_0").rename(folders / "lr=1" / "seed_0")
     assert list(by_variant(read_runs(["lr=1"]))) == ["clip-higher"]
-    for wrong, told in (("=mix", "'=mix': give a path, or NAME=PATH"), ("a=none", "none: is neither a run folder nor"),
+    for wrong, told in (("=mix", "'=mix': give a path, or NAME=PATH"), ("a=none", "none: no such file or folder"),
                         ("before training=mix", "'before training' is the policy before training")):  # fmt: skip
         assert told in diver("compare", wrong).stderr
 
