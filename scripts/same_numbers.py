@@ -261,7 +261,8 @@ def records(tree: Tree) -> Values:
     for (path, record), recipe in zip(loaded.items(), recipes, strict=True):
         run = f"{path.parent.name}: " + " ".join(f"{name}={value}" for name, value in sorted(recipe - regime, key=str))
         record["metrics"] = {renamed("metrics", name): column for name, column in record["metrics"].items()}
-        record["evaluations"] = {step: named("evaluations", of) for step, of in record["evaluations"].items()}
+        evaluations = record.get("evaluations", {})
+        record["evaluations"] = {step: named("evaluations", of) for step, of in evaluations.items()}
         found |= named("records", record, f"{run}, {len(record['metrics'])} columns: ")
     for path in tree.find("metric-validity-tiny.json"):
         found |= named("", json.loads(path.read_text()), f"{path.name}: ")
@@ -269,23 +270,23 @@ def records(tree: Tree) -> Values:
 
 
 def compare(before: Values | str, after: Values | str) -> tuple[int, str]:
-    """(Values compared, the first difference or ""); a string is what went wrong."""
+    """(Values compared, the first difference or ""); a string is what went wrong. A value that only `after` has,
+    such as that of a new metric, is no difference."""
     if isinstance(before, str) or isinstance(after, str):
         return 0, "; ".join(v for v in (before, after) if isinstance(v, str))
-    for name in before | after:
-        first, second = (of.get(name, "absent") for of in (before, after))
+    for name, first in before.items():
+        second = after.get(name, "absent")
         if first != second:
             return len(before), f"{name}: {first!r} before, {second!r} after"
     return len(before), "" if before else "nothing to compare"
 
 
-def table(*trees: Tree) -> dict[str, Callable[[Tree], Values]]:
-    """Row -> what gives its values in a tree."""
+def table(before: Tree) -> dict[str, Callable[[Tree], Values]]:
+    """Row -> what gives its values in a tree. The pages are those of `before`."""
     runs = {f"train {run}": partial(train, run) for run in METHODS}
     runs |= {f"diver {name}": partial(printed_and_written, name) for name in RUNS["commands"]}
     runs |= {"advantages": advantages}
-    names = sorted({name for tree in trees for name in pages(tree)})
-    return {**runs, "records": records, **{f"page {name}": partial(page, name) for name in names}}
+    return {**runs, "records": records, **{f"page {name}": partial(page, name) for name in sorted(pages(before))}}
 
 
 def main() -> None:
@@ -298,7 +299,7 @@ def main() -> None:
     work, trees = arguments.work.resolve(), arguments.trees
     with checkout(trees[0], work) as before, checkout(trees[1], work) as after:
         assert before.kept != after.kept, "BEFORE and AFTER are one commit"
-        rows = {name: f for name, f in table(before, after).items() if arguments.only in name}
+        rows = {name: f for name, f in table(before).items() if arguments.only in name}
         found: dict[tuple[str, Tree], Values | str] = {}
         pool = ThreadPoolExecutor(arguments.jobs)
         todo = {pool.submit(f, tree): (row, tree) for row, f in rows.items() for tree in (before, after)}
