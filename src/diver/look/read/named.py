@@ -71,7 +71,8 @@ def named_columns(file: File) -> Iterator[Part]:
             of_group = hash((problem.source, problem.meta.get("step"), key))  # hashed, because a key may be long
             if models.setdefault(of_group, model) != model:
                 _note(file, "", "column 'model' differs within a group; --by model keeps the models apart")
-        ids, certain = (None, "") if file.problem_is_named or group is not None else _ids(row)
+        given_by = names["problem"][0] if file.problem_is_named else ""
+        ids, certain = (None, given_by) if given_by or group is not None else _ids(row)
         written = digest(prompt) if values.is_turns(value) else ""
         part = Part(key, Group(problem, tuple(_rollouts(row, scored, names, where))), ids, certain, written)
         for response, rollout in zip(texts, part.group.rollouts, strict=True):
