@@ -12,7 +12,7 @@ from diver.core.seeds import digest
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.diversity import action_key
 from diver.look.read import values
-from diver.look.read.columns import DATA, OUTCOMES, SESSION, SOURCES, File, Names, Part, Row
+from diver.look.read.columns import DATA, NAMES, OUTCOMES, SESSION, SOURCES, File, Names, Part, Row
 from diver.tasks.references import options_in
 from diver.tasks.sources import first_value, needed, value_at
 
@@ -300,6 +300,11 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
             "response is"
         )
     step, answer = values.integer(found["step"]), found["answer"]
+    if step is None and found["step"] is not None:  # without a step, groups of different steps would be one
+        said = "is no whole number, so no step"
+        if file.names["step"] is not NAMES["step"]:
+            raise DiverError(f"{where}: --step {file.names['step'][0]}: {found['step']!r:.60} {said}")
+        _note(file, where, f"{found['step']!r:.60} {said}", said)
     meta = {
         "step": file.step if step is None else step,
         "by": texts.get("by"),
