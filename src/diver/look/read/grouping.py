@@ -129,7 +129,9 @@ def _merged(parts: Sequence[Part], names: dict[str, str], asked: tuple[str, int 
     Without the answer, if the user names the column of the problem.
     """
     groups = [part.group for part in parts]
-    problem = replace(groups[0].problem, answer=next((g.problem.answer for g in groups if g.problem.answer.strip()), ""))
+    problem = replace(
+        groups[0].problem, answer=next((g.problem.answer for g in groups if g.problem.answer.strip()), "")
+    )
     if answers := _several([group.problem.answer.strip() for group in groups]):
         problem = replace(problem, meta={**problem.meta, "answers": answers})
     key = digest(*asked, "" if parts[0].ids is None and parts[0].certain else _answer(parts))
