@@ -147,3 +147,18 @@ def test_what_is_no_step_is_said_and_refused_where_the_user_names_it(tmp_path, v
     assert [note for note in groups.notes if "no step" in note] == [said] and [len(g) for g in groups] == [1, 2]
     line = f"diver: {path}:2: --step step: {value!r} is no whole number, so no step"
     assert fails("measure", path, "--step", "step") == line
+
+
+def test_a_response_that_is_taken_from_another_column_is_said(tmp_path):
+    """Of the second row it is the column `text`, which may be the question: nothing said so."""
+    rows = [{"prompt": f"P{i}", "text": f"P{i}?", "response": of} for i, of in enumerate(("7", None, None))]
+    path = write_rows(tmp_path / "x.jsonl", rows)
+    found = read_rollouts(path)
+    assert [g.responses for g in found] == [["7"], ["P1?"], ["P2?"]]
+    said = "column 'response' is empty, so column 'text' is read as the response; --response names the one to read"
+    assert found.notes[1:] == [f"{path}:2: {said}"]
+    named = read_rollouts(path, Columns(response="response"))
+    assert [g.responses for g in named] == [["7"], [""], [""]]
+    assert (
+        len(read_rollouts(write_rows(path, [{"prompt": "P", "text": "a"}, {"prompt": "P", "output": "b"}])).notes) == 1
+    )

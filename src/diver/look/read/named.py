@@ -128,6 +128,9 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
                 f"{where}: column {name!r} has a list written as one text; write a row for each response, or the "
                 "file as JSON Lines or parquet, whose lists are read"
             )
+        if (first := next(one for one in file.names["response"] if _has(row, one))) != name:  # it may be no response
+            said = "is read as the response; --response names the one to read"
+            _note(file, where, f"column {first!r} is empty, so column {name!r} {said}", said)
         return given
     if turns is not None:
         return turns[1]
