@@ -82,6 +82,12 @@ def test_options_tell_problems_apart_but_not_their_order(tmp_path):
     assert responses(path) == [["crane", "slate"], ["slate"], ["stone"]]
 
 
+def test_equal_options_do_not_hide_an_id(tmp_path):
+    """Many questions on a passage have the options yes and no."""
+    both = rows_of(("options", (["yes", "no"],) * 4), ("passage", ("one", "one", "two", "two")))
+    assert responses(write_rows(tmp_path / "x.jsonl", both)) == TWO
+
+
 def test_numbers_as_texts_are_the_ids_of_the_same_problem(tmp_path):
     rows = [
         {"problem_id": number, "response": text, "reward": 1} for number, text in ((1, "a"), ("1", "b"), (1.0, "c"))

@@ -92,10 +92,11 @@ def _several(answers: Sequence[str]) -> list[str]:
 def _by_id(parts: Sequence[Part], not_ids: set[str]) -> tuple[str, dict[int | None, list[Part]]]:
     """The first column of ids of which responses share a value, and the parts by its values; "" if none does.
 
-    One that is certain goes before, whether they share a value or not, and even with one value. Parts without an id are
-    together, under None.
+    One that is certain goes before, whether they share a value or not. It is also the column if all share its value and
+    no other column tells them apart. Parts without an id are together, under None.
     """
     certain = next((part.certain for part in parts if part.certain), "")
+    alone: tuple[str, dict[int | None, list[Part]]] = "", {None: [*parts]}
     columns = (column for part in parts for column in part.ids or ())
     for column in sorted(dict.fromkeys(columns), key=lambda column: column != certain):
         by_id: dict[int | None, list[Part]] = {}
@@ -105,8 +106,8 @@ def _by_id(parts: Sequence[Part], not_ids: set[str]) -> tuple[str, dict[int | No
         if len(sizes) > 1 and (column == certain or (column not in not_ids and max(sizes) > 1)):
             return column, by_id
         if column == certain and len(by_id) == 1:  # alone here, it may be one of several at another step
-            return column, by_id
-    return "", {None: [*parts]}
+            alone = column, by_id
+    return alone
 
 
 def _unshared(parts: Sequence[Part], not_ids: set[str]) -> str:
@@ -129,12 +130,10 @@ def _merged(parts: Sequence[Part], names: dict[str, str], asked: tuple[str, int 
     Without the answer, if the user names the column of the problem.
     """
     groups = [part.group for part in parts]
-    problem = replace(
-        groups[0].problem, answer=next((g.problem.answer for g in groups if g.problem.answer.strip()), "")
-    )
+    problem = replace(groups[0].problem, answer=_answer(parts))
     if answers := _several([group.problem.answer.strip() for group in groups]):
         problem = replace(problem, meta={**problem.meta, "answers": answers})
-    key = digest(*asked, "" if parts[0].ids is None and parts[0].certain else _answer(parts))
+    key = digest(*asked, "" if parts[0].ids is None and parts[0].certain else problem.answer)
     name = problem.id or names.setdefault(key, f"problem-{len(names) + 1}")
     rollouts = tuple(rollout for group in groups for rollout in group.rollouts)
     group = replace(groups[0], problem=replace(problem, id=name), rollouts=rollouts)
