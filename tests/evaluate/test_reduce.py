@@ -233,6 +233,22 @@ def test_markdown_is_aligned():
     assert markdown(["", "x"], [["a", "10"], ["bb", "3"]]) == "|    |  x |\n| -- | -: |\n| a  | 10 |\n| bb |  3 |\n"
 
 
+def test_problems_that_pass_at_k_leaves_out_are_counted(tmp_path, capsys):
+    """B has 3 scored samples of 4, so Pass@4 and the solutions of 4 samples are those of the other problem alone."""
+    left, right = results(A, B, ks=(1, 4)), results(A, A, ks=(1, 4))
+    assert {row.label: row.left_out for row in comparisons(left, right) if row.left_out} == {
+        "Pass@4": 1, "Written differently": 1,
+    }  # fmt: skip
+    for name, found in (("left", left), ("right", right)):
+        (tmp_path / name).write_text(json.dumps({"model": name, "benchmarks": {"sums": found}}))
+    compare([tmp_path / "left", tmp_path / "right"])
+    few = "Sums Pass@4 is without 1 problem, Sums Written differently is without 1 problem."
+    assert f"Too few scored samples: {few}" in capsys.readouterr().out
+    compare([tmp_path / "right", tmp_path / "right"])
+    assert "Too few" not in capsys.readouterr().out
+    assert not any(row.left_out for row in comparisons(left, {}) + comparisons(left, {**right, "per_problem": []}))
+
+
 def test_unscored_problems_have_no_estimate(tmp_path):
     result = reduce(PROBLEMS, {"a": [Sample(T, None, None)] * 2, "b": B[:2]}, [1, 2], "auto")
     assert result["estimates"]["pass@1"]["problems"] == 1 and result["estimates"]["pass@1"]["mean"] == 0.0

@@ -1,8 +1,11 @@
 """`diver browse`: what its page says of rollouts of others, and how much of them it reads."""
 
 import base64
+import csv
 import gzip
+import io
 import json
+import math
 import os
 import re
 import socket
@@ -22,7 +25,7 @@ from diver.diversity import textual_diversity
 from diver.look import problems as measure
 from diver.look import serve
 from diver.look.dump_page import render, runs_of, summary
-from diver.look.problems import diversity_values
+from diver.look.problems import PAIR_KINDS, diversity_values, outcome_values
 from diver.look.read import read_rollouts
 from diver.look.read.columns import Columns
 from diver.look.read.formats import rows_within
@@ -444,7 +447,7 @@ def test_what_has_no_value_is_said_in_the_terminal_and_on_the_page(tmp_path):
     ]
     write_rows(tmp_path / "x.jsonl", [*rows, {"problem": "R", "response": "e"}, {"problem": "R", "response": "e"}])
     notes = (
-        "x: 1 of 3 groups have a response without an outcome, so no Pass@k\n",
+        "x: 2 of 5 responses have no outcome: Pass@k is without them\n",
         "x: 1 of 3 groups are single responses, whose diversity is not defined: it is left out",
     )
     printed = succeeds("browse", "x.jsonl", cwd=tmp_path)
@@ -453,7 +456,30 @@ def test_what_has_no_value_is_said_in_the_terminal_and_on_the_page(tmp_path):
         assert note in printed and note.strip() in page
     assert re.search(r"\| TD +\| +0.500 \[", printed)  # of Q 1 and of R 0
     unknown = succeeds("browse", write_rows(tmp_path / "y.jsonl", [{"problem": "Q", "response": "a"}]), cwd=tmp_path)
-    assert "y: 1 of 1 groups have a response without an outcome, so no Pass@k; --outcome names its column" in unknown
+    assert "y: no response has an outcome, so no Pass@k; --outcome names its column" in unknown
+
+
+def test_a_response_without_an_outcome_is_left_out_of_its_group_as_in_diver_eval(tmp_path):
+    """P has 1 of 3 known ones correct, and Q 2 of 2: Pass@1 is 2/3 and Pass@2 is (2/3 + 1) / 2. They were those of Q.
+
+    All pairs of correct responses differ, so 2 samples of P have 2/3 solutions, and those of Q have 2.
+    """
+    known = {"P": (1, 0, 0, None), "Q": (1, 1, None, None), "R": (None, None, None, None)}
+    rows = [{"problem": p, "response": f"$x = {i}$", "correct": c} for p, of in known.items() for i, c in enumerate(of)]
+    (group, _, unknown) = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
+    assert measure.group_row(group, (1, 2, 4)) | {"words": 0} == pytest.approx(
+        {"pass@1": 1 / 3, "pass@2": 2 / 3, "pass@4": math.nan, "words": 0} | dict.fromkeys(PAIR_KINDS, math.nan),
+        nan_ok=True,
+    )
+    assert math.isnan(measure.group_row(unknown, (1,))["pass@1"])
+    kinds = [name for name in outcome_values(group, 0.5) if name.startswith("group/")]
+    assert not kinds and diversity_values(group, 0.5)["distinct@2"] == pytest.approx(2 / 3)
+    measured = succeeds("measure", tmp_path / "x.jsonl", "--k", "1,2,4", "--format", "csv")
+    (record,) = csv.DictReader(io.StringIO(measured))
+    assert float(record["pass@1"]) == pytest.approx(2 / 3) and float(record["pass@2"]) == pytest.approx(5 / 6)
+    browsed = succeeds("browse", tmp_path / "x.jsonl", "--out", tmp_path / "page.html")
+    assert re.search(r"\| Pass@1 +\| +66.7 \[", browsed) and re.search(r"\| Pass@2 +\| +83.3 \[", browsed)
+    assert re.search(r"\| written differently@2 +\| +1.3 \[", browsed)
 
 
 def test_of_a_large_group_the_diversity_of_the_first_64_is_measured():

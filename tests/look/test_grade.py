@@ -143,6 +143,38 @@ def test_one_prompt_with_two_known_answers_is_two_problems(tmp_path):
         run(GradeConfig(rollouts=file, problem="question" if "question" in rows[0] else "problem"))
 
 
+def test_responses_without_a_value_of_by_have_their_row(tmp_path):
+    """It had the name of the file, as a total would, or that of a model, whose responses were then gone."""
+    rows = [
+        row(rf"\boxed{{{n}}}", True, f"Q{i}", model=model) for model, n in (("x", 7), (None, 7), ("z", 8)) for i in "ab"
+    ]
+    file = write_rows(tmp_path / "x.jsonl", rows)
+    records = run(GradeConfig(rollouts=str(file), by="model")).records()
+    assert [(r["model"], r["samples"], r["pass@1"]) for r in records] == [
+        ("x", 2, 1),
+        ("(no model)", 2, 1),
+        ("z", 2, 0),
+    ]
+    assert run(GradeConfig(rollouts=str(file))).records()[0]["rollouts"] == "x"
+
+
+def test_problems_with_too_few_scored_responses_for_pass_at_k_are_counted(tmp_path):
+    """Pass@1 is over three problems and Pass@2 over one of them, whose only pair has a correct one."""
+    rows = [
+        row(r"\boxed{7}", True, "A"),
+        row(r"\boxed{8}", True, "A"),
+        row(r"\boxed{8}", True, "B"),
+        row("", True, "C"),
+    ]
+    printed = succeeds("grade", write_rows(tmp_path / "x.jsonl", rows), "--k", "1,2,8")
+    assert "Pass@2: 2 of 3 problems have fewer than 2 scored responses: left out\n" in printed
+    assert "no Pass@8: no problem has 8 scored responses\n" in printed and "Pass@1:" not in printed
+    assert "| 16.7 [" in printed and "| 100.0 " in printed
+    by = [{**r, "model": model} for model in "xy" for r in rows]
+    printed = succeeds("grade", write_rows(tmp_path / "x.jsonl", by), "--k", "2", "--by", "model")
+    assert "Pass@2: 4 of 6 problems of all models have fewer than 2 scored responses: left out\n" in printed
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """The folder of a run on Countdown: 2 steps of 4 groups of 4."""

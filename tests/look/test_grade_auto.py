@@ -1,8 +1,12 @@
 """Which grader `--grader auto` takes: by the reference answers, the options and the responses of a file."""
 
+import csv
+import io
 import json
 
 import pytest
+from diver_command import succeeds
+from rows import write_rows
 
 from diver.core.types import DiverError
 from diver.look.grade import GradeConfig, run
@@ -259,6 +263,32 @@ def test_a_small_letter_of_options_in_one_line(tmp_path, capsys):
     grades, said = rows_graded(tmp_path, capsys, rows)
     assert grades == [("choice", g) for g in ("correct", "correct", "wrong")]
     assert "the letter of an option in the question" in said
+
+
+@pytest.mark.parametrize("name", ["ground_truth", "reference_answer", "expected_answer", "correct_answer"])
+def test_beside_a_reference_answer_the_column_answer_may_be_that_of_the_model(tmp_path, name):
+    """Each response was graded against what it says itself, and each answer was a problem of its own."""
+    rows = [
+        {
+            "question": f"What is {p} + 0?",
+            "response": rf"\boxed{{{a}}}",
+            "answer": str(a),
+            name: str(p),
+            "correct": a == p,
+        }
+        for p in (1, 2)
+        for a in (p, p, 8, 9)
+    ]
+    printed = succeeds("grade", write_rows(tmp_path / "x.jsonl", rows), "--k", "1,2", "--format", "csv")
+    (record,) = csv.DictReader(io.StringIO(printed))
+    assert (record["problems"], record["pass@1"], record["label_pass@1"], record["agreement"]) == (
+        "2",
+        *["0.5"] * 2,
+        "1.0",
+    )
+    assert float(record["pass@2"]) == pytest.approx(1 - 1 / 6)
+    (record,) = csv.DictReader(io.StringIO(succeeds("measure", tmp_path / "x.jsonl", "--k", "1", "--format", "csv")))
+    assert (record["problems"], record["pass@1"]) == ("2", "0.5")
 
 
 def test_the_reference_answers_of_other_projects(tmp_path, capsys):

@@ -42,7 +42,7 @@ def test_what_is_correct_is_a_threshold():
     assert group_row(a, (1,), threshold=0.9)["pass@1"] == pytest.approx(1 / 3)
     assert group_row(b, (1,))["pass@1"] == 0
     (unknown,) = measured([group("a", ["u", "v"], [1.0, None])], ["textual"])
-    assert np.isnan(group_row(unknown, (1,))["pass@1"])
+    assert group_row(unknown, (1,))["pass@1"] == 1 and np.isnan(group_row(unknown, (2,))["pass@2"])
 
 
 def test_a_problem_with_several_groups_counts_once():

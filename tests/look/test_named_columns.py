@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from diver_command import succeeds
+from diver_command import fails, succeeds
 from rollout_files import shape
 from rows import write_rows
 
@@ -125,3 +125,40 @@ def test_the_numbers_of_rows_and_problems_are_no_reward_of_trl(tmp_path, name):
     assert [r.reward for r in group.rollouts] == [None, None] and "the outcome column is ambiguous" in found.notes[1]
     (group,) = read_rollouts(write_rows(tmp_path / "x.jsonl", [{**row, "accuracy_reward": 1.0} for row in rows]))
     assert group.outcomes.tolist() == [1, 1]
+
+
+def test_steps_of_a_csv_that_pandas_wrote_as_fractions(tmp_path):
+    """A column with a missing value is one of floats: 1.0 was no step, and both steps were one group."""
+    file = tmp_path / "x.csv"
+    file.write_text("prompt,response,step,num_tokens\nP,a,1.0,7.0\nP,b,1.0,7.0\nP,c,2.0,\nP,d,2.0,9.0\nP,e,,9.0\n")
+    groups = read_rollouts(file)
+    assert [(g.problem.meta.get("step"), g.responses) for g in groups] == [
+        (1, ["a", "b"]), (2, ["c", "d"]), (None, ["e"]),
+    ]  # fmt: skip
+    assert [r.num_tokens for g in groups for r in g.rollouts] == [7, 7, None, 9, 9]
+
+
+@pytest.mark.parametrize("value", [0.5, "step_1", True, "2020-01-01"])
+def test_what_is_no_step_is_said_and_refused_where_the_user_names_it(tmp_path, value):
+    """Groups of different steps would be one, and nothing said so."""
+    path = write_rows(tmp_path / "x.jsonl", [{"step": s, "prompt": "P", "response": "r"} for s in (1, value, value)])
+    groups = read_rollouts(path)
+    said = f"{path}:2: {value!r} is no whole number, so no step"
+    assert [note for note in groups.notes if "no step" in note] == [said] and [len(g) for g in groups] == [1, 2]
+    line = f"diver: {path}:2: --step step: {value!r} is no whole number, so no step"
+    assert fails("measure", path, "--step", "step") == line
+
+
+def test_a_response_that_is_taken_from_another_column_is_said(tmp_path):
+    """Of the second row it is the column `text`, which may be the question: nothing said so."""
+    rows = [{"prompt": f"P{i}", "text": f"P{i}?", "response": of} for i, of in enumerate(("7", None, None))]
+    path = write_rows(tmp_path / "x.jsonl", rows)
+    found = read_rollouts(path)
+    assert [g.responses for g in found] == [["7"], ["P1?"], ["P2?"]]
+    said = "column 'response' is empty, so column 'text' is read as the response; --response names the one to read"
+    assert found.notes[1:] == [f"{path}:2: {said}"]
+    named = read_rollouts(path, Columns(response="response"))
+    assert [g.responses for g in named] == [["7"], [""], [""]]
+    assert (
+        len(read_rollouts(write_rows(path, [{"prompt": "P", "text": "a"}, {"prompt": "P", "output": "b"}])).notes) == 1
+    )

@@ -12,7 +12,7 @@ from rows import write_rows
 
 from diver.core.types import DiverError, Grade
 from diver.look.read import Columns, read_rollouts
-from diver.look.read.files import rollout_files
+from diver.look.read.files import FOLDERS, rollout_files
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[2] / "../shared/data"))
 
@@ -61,7 +61,9 @@ def test_runs_that_restart_has_set_aside_are_left_out(tmp_path):
         (tmp_path / name / "config.json").write_text(json.dumps({"recipe": {"run": {"folder": f"runs/{folder}"}}}))
     files, notes = rollout_files(tmp_path)
     assert sorted(file.path.parts[-3] for file in files) == ["lr_0", "lr_0.1", "seed_0"]
-    assert notes == [f"{tmp_path}: 1 runs that --restart set aside left out, such as {tmp_path / 'seed_0.1'}"]
+    aside, several = notes
+    assert aside == f"{tmp_path}: 1 runs that --restart set aside left out, such as {tmp_path / 'seed_0.1'}"
+    assert several.startswith(f"{tmp_path}: rollouts of 3 runs are read as those of one")
     assert len(read_groups(tmp_path / "seed_0.1")) == 1  # asked for by name
 
 
@@ -441,3 +443,16 @@ def test_what_was_graded_by_model_and_task_is_read_so(tmp_path):
         ("a", "1", "y", [0]),
         ("b", "1", "x", [1]),
     ]
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_rollouts_of_several_runs_in_a_folder_are_read_as_those_of_one_and_a_note_says_so(tmp_path, name):
+    """Their responses to a prompt are one group: of two policies, Pass@2 is 5/6 instead of 1/2 each on average."""
+    for run, correct in (("a", True), ("b", False)):
+        rows = [{"prompt": "P", "response": f"{run}{i}", "correct": correct} for i in range(2)]
+        write_rows(tmp_path / run / name / "step_1.jsonl", rows)
+    (group,) = found = read_rollouts(tmp_path)
+    assert group.outcomes.tolist() == [1, 1, 0, 0]
+    said = f"rollouts of 2 runs are read as those of one, such as {tmp_path}/a/{name} and {tmp_path}/b/{name}"
+    assert found.notes[1:] == [f"{tmp_path}: {said}; name each run to tell them apart"]
+    assert len(read_rollouts(tmp_path / "a").notes) == 1

@@ -82,6 +82,12 @@ def test_options_tell_problems_apart_but_not_their_order(tmp_path):
     assert responses(path) == [["crane", "slate"], ["slate"], ["stone"]]
 
 
+def test_equal_options_do_not_hide_an_id(tmp_path):
+    """Many questions on a passage have the options yes and no."""
+    both = rows_of(("options", (["yes", "no"],) * 4), ("passage", ("one", "one", "two", "two")))
+    assert responses(write_rows(tmp_path / "x.jsonl", both)) == TWO
+
+
 def test_numbers_as_texts_are_the_ids_of_the_same_problem(tmp_path):
     rows = [
         {"problem_id": number, "response": text, "reward": 1} for number, text in ((1, "a"), ("1", "b"), (1.0, "c"))
@@ -315,6 +321,49 @@ def test_names_of_problems_with_equal_prompts_are_the_same_at_every_step(tmp_pat
     page = tmp_path / "p.html"
     printed = succeeds("measure", tmp_path, "--metrics", "equational", "--k", "1", "--out", tmp_path / "out")
     assert "| problems        |" in printed and len({json.dumps(n) for n in named}) == 2 and not page.exists()
+
+
+@pytest.mark.parametrize("column", ["answer", "image", "options", "_ng_task_index", "example_id"])
+def test_problems_with_equal_prompts_at_different_steps_are_different(tmp_path, column):
+    """Each of four steps has one problem, and all ask to find x: they were one, with the mean of all. 3 occurs twice.
+
+    Pass@1 of 3 is (1 + 0) / 2, of 7 is 1 and of 9 is 1/2: their mean is 2/3, and was 5/8 of the one problem.
+    """
+    values = {"options": [["a", "3"], ["a", "7"], ["a", "3"], ["a", "9"]], "example_id": [3, 7, 3, 9]}
+    values = values.get(column, ["3", "7", "3", "9"])
+    outcomes = [(1, 1), (1, 1), (0, 0), (1, 0)]
+    rows = [
+        {"step": step, "task": "t", "prompt": "Find x.", "completion": f"r{i}", column: value, "correct": of[i]}
+        for step, (value, of) in enumerate(zip(values, outcomes, strict=True), start=1)
+        for i in range(2)
+    ]
+    path = write_rows(tmp_path / "x.jsonl", [row | {"_ng_rollout_index": 0} for row in rows])
+    groups = read_rollouts(path)
+    assert [g.problem.id for g in groups] == ["problem-1", "problem-2", "problem-1", "problem-3"]
+    said = succeeds("measure", path, "--metrics", "equational", "--k", "1")
+    assert "8 responses to 3 problems in 4 groups of 2" in said and "66.7 [" in said
+    browsed = succeeds("browse", path, "--out", tmp_path / "page.html")
+    assert "| Pass@1" in browsed and "66.7 [" in browsed
+
+
+def test_an_id_of_each_step_does_not_name_a_problem_that_its_answer_names(tmp_path):
+    """verl's `uid` is another one at every step; at the second step one of the two problems is alone."""
+    rows = [
+        {"step": step, "prompt": "Find x.", "response": "r", "answer": answer, "uid": f"{step}{answer}"}
+        for step, answers in ((1, "37"), (2, "3"), (3, "37"))
+        for answer in answers
+        for _ in range(2)
+    ]
+    groups = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
+    assert [(g.problem.id, g.problem.answer) for g in groups] == [
+        (f"problem-{'37'.index(answer) + 1}", answer) for answer in "37337"
+    ]
+
+
+def test_a_problem_by_the_column_that_the_user_names_is_one_whatever_its_answers(tmp_path):
+    rows = [{"step": s, "q": "P", "response": "r", "answer": a} for s, a in ((1, "3"), (2, "7"))]
+    groups = read_rollouts(write_rows(tmp_path / "x.jsonl", rows), Columns(problem="q"))
+    assert [g.problem.id for g in groups] == ["problem-1"] * 2
 
 
 def test_an_id_in_a_column_of_json(tmp_path):

@@ -125,6 +125,8 @@ class Comparison(NamedTuple):
     percent: bool = True
     support: int | None = None
     """The problems that have the measure on both sides, where not all of them have it."""
+    left_out: int = 0
+    """The problems of both sides that are left out, since one of these has too few scored samples."""
 
     @property
     def is_pass(self) -> bool:
@@ -159,6 +161,7 @@ def comparisons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Comparison]:
     known = [digests(evaluation) for evaluation in both]
     others = other_problems(*known)
     names = [name for name in known[0] | known[1] if name not in others]
+    both_have = sum(name in known[0] and name in known[1] for name in names)
     exact = all(evaluation.get("exact_solutions", True) for evaluation in both)
     ks = sorted({1, *a.get("k", ()), *b.get("k", ())})
     sizes = sorted({evaluation["samples"] for evaluation in both if evaluation.get("samples")})
@@ -167,9 +170,11 @@ def comparisons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Comparison]:
     rows = []
     for measure, label in measures.items():
         x, y = (values(evaluation, measure, names) for evaluation in both)
+        left_out = 0
         if (shared := ~np.isnan(x) & ~np.isnan(y)).any():
-            x, y = x[shared], y[shared]
-        rows.append(Comparison(label, *_estimates(x, y, measure), percent=measure.startswith("pass")))
+            x, y, left_out = x[shared], y[shared], both_have - int(shared.sum())
+        percent = measure.startswith("pass")
+        rows.append(Comparison(label, *_estimates(x, y, measure), percent=percent, left_out=left_out))
     rows += _of_pairs(values(a, "pair_diversity", names), values(b, "pair_diversity", names), exact)
     return [row for row in rows if not (math.isnan(row.base.mean) and math.isnan(row.trained.mean))]
 
@@ -198,11 +203,13 @@ def _of_pairs(x: np.ndarray, y: np.ndarray, exact: bool) -> list[Comparison]:
 
 
 def legend(rows: Sequence[Comparison]) -> str:
-    """The label of rows that count solutions: distinct, or written differently."""
+    """The label of rows that count solutions, distinct or written differently, and what rows leave out."""
     said = "Distinct@n: distinct correct solutions among n samples."
     if any(row.label.endswith(WRITTEN) for row in rows):  # the label may begin with the title of a benchmark
         said = f"{WRITTEN}: sets of formulas that the correct samples write."
-    return f"{said} {ABOUT_PAIRS}" if any(row.support is not None for row in rows) else said
+    said = f"{said} {ABOUT_PAIRS}" if any(row.support is not None for row in rows) else said
+    few = [f"{row.label} is without {counted(row.left_out, 'problem')}" for row in rows if row.left_out]
+    return f"{said} Too few scored samples: {', '.join(dict.fromkeys(few))}." if few else said
 
 
 def compare(

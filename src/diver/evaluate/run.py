@@ -78,7 +78,11 @@ def run(
     for name, result in results.items():
         log(f"{name}: " + ", ".join(f"{count} {grade}" for grade, count in result["grades"].items()))
         if result["unscored"]:
-            log(f"{name}: {result['unscored']} responses are unscored: left out, not counted as wrong")
+            total = result["problems"]
+            passed = {k: result["estimates"][f"pass@{k}"]["problems"] for k in result["k"]}
+            few = ", ".join(f"Pass@{k} is over {n}" for k, n in passed.items() if n < total)
+            said = f"{name}: {result['unscored']} responses are unscored: left out, not counted as wrong"
+            log(f"{said}; {few} of {total} problems" if few else said)
     log(f"results: {', '.join([f'{out}/results.json', 'table.md', *(path.name for path in written)])}")
     return out
 

@@ -17,14 +17,14 @@ from diver.core.progress import progress_bar
 from diver.core.seeds import digest
 from diver.core.settings import Positional, settings
 from diver.core.statistics import Estimate, bounds_of, by_problem, interval, pass_at_k
-from diver.core.tables import Cell, Export, Measure, Table, export, write_table
+from diver.core.tables import Cell, Export, Measure, Table, counted, export, write_table
 from diver.core.types import DiverError, Grade, Problem, Rollout
 from diver.evaluate.config import parse_ks
 from diver.evaluate.evaluate import AUTO, CHUNK, SCORED, answer, grader_for
 from diver.evaluate.results import Log, MemoryLog
 from diver.look.dependence import dependence
 from diver.look.known import known_problems
-from diver.look.problems import name_of
+from diver.look.problems import name_of, owner
 from diver.look.read import Columns, Rollouts, read_rollouts
 from diver.look.read.reader import THRESHOLD, largest_outcome, scale_note
 from diver.tasks.references import final_answer, is_letter
@@ -138,7 +138,7 @@ def run(config: GradeConfig) -> Table:
     counts = Counter(r.grade for r in responses)
     print_note(", ".join(f"{counts[grade]:,} {grade}" for grade in Grade if counts[grade]))
     labelled, said = confusion(responses)
-    for line in [*said, *missed_options(responses)]:
+    for line in [*too_few(responses, config), *said, *missed_options(responses)]:
         print_note(line)
     if config.out is not None:
         write_jsonl(config.out / "samples.jsonl", map(_row, responses))
@@ -213,13 +213,15 @@ def summary(responses: Sequence[Response], config: GradeConfig) -> Table:
         Measure("unscored"),
     ]
     owners: dict[str, list[Response]] = {}
+    named = any(response.by for response in responses)
     for response in responses:
-        owners.setdefault(response.by, []).append(response)
+        by = owner(response.problem, config.by) if named else Path(config.rollouts).stem
+        owners.setdefault(by, []).append(response)
     rows: dict[str, list[Cell]] = {}
     for by, of in owners.items():
         verdicts, labels = [r.verdict for r in of], [r.label for r in of]
         agree = [v == label for v, label in zip(verdicts, labels, strict=True) if None not in (v, label)]
-        rows[by or Path(config.rollouts).stem] = [
+        rows[by] = [
             len({name_of(r.problem) for r in of}),
             len(of),
             *(_pass_at_k(of, verdicts, k) for k in ks),
@@ -240,6 +242,21 @@ def _pass_at_k(responses: Sequence[Response], verdicts: Sequence[bool | None], k
     n, c = ([counts[group] for group in problems] for counts in (known, correct))
     values = by_problem(problems.values(), pass_at_k(n, c, k))
     return None if np.isnan(values).all() else interval(values, bounds_of(f"pass@{k}"))
+
+
+def too_few(responses: Sequence[Response], config: GradeConfig) -> Iterator[str]:
+    """A note for each k on the problems that have too few scored responses for Pass@k."""
+    known = Counter(r.group for r in responses if r.verdict is not None)
+    most: dict[tuple[str, str], int] = {}
+    for r in responses:
+        problem = (r.by, name_of(r.problem))
+        most[problem] = max(most.get(problem, 0), known[r.group])
+    for k in parse_ks(config.k):
+        few, each = sum(n < k for n in most.values()), f" of all {config.by}s" if config.by else ""
+        if few == len(most):
+            yield f"no Pass@{k}: no problem has {counted(k, 'scored response')}"
+        elif few:
+            yield f"Pass@{k}: {few:,} of {len(most):,} problems{each} have fewer than {k} scored responses: left out"
 
 
 def confusion(responses: Sequence[Response]) -> tuple[dict[str, int], list[str]]:

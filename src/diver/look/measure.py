@@ -117,7 +117,7 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
         for note in _remarks(groups[name], config.diversity.tokenize):
             log(f"{name}: {note}")
     every = [group for of_path in groups.values() for group in of_path]
-    largest = max((len(group) for group in every if any(r.reward for r in group.rollouts)), default=0)
+    largest = max((sum(r.reward is not None for r in group.rollouts) for group in every), default=0)
     if largest and (beyond := [str(k) for k in ks if k > largest]):
         log(f"no Pass@k for k = {', '.join(beyond)}: the most responses to a problem are {largest}")
     tables = {name: problem_table(measured_groups, ks, config.threshold) for name, measured_groups in groups.items()}

@@ -69,14 +69,13 @@ def group_row(group: Group, ks: Sequence[int] = (), threshold: float = 0.5) -> d
     """The means of a measured group: its metrics, `pass@k` for k in `ks`, and `words` between white space.
 
     The metrics of a single response are NaN, since it has no other response to differ from. An outcome of at least
-    `threshold` is correct. Pass@k is NaN if an outcome is unknown, or the group smaller than k.
+    `threshold` is correct. Pass@k is that of the responses whose outcome is known, and NaN for fewer than k of them.
     """
     names = group.rollouts[0].diversity
     several = len(group) > 1
     row = {name: float(np.mean([r.diversity[name] for r in group.rollouts])) if several else np.nan for name in names}
-    known = not np.isnan(group.outcomes).any()
-    correct = int((group.outcomes >= threshold).sum())
-    row |= {f"pass@{k}": float(pass_at_k(len(group), correct, k)) if known else np.nan for k in ks}
+    known, correct = int((~np.isnan(group.outcomes)).sum()), int((group.outcomes >= threshold).sum())
+    row |= {f"pass@{k}": float(pass_at_k(known, correct, k)) for k in ks}
     row |= pair_values(correct_of(group, threshold))
     return {**row, "words": float(np.mean([len(response.split()) for response in group.responses]))}
 
@@ -196,14 +195,12 @@ def outcome_values(group: Group, threshold: float) -> dict[str, float]:
     """
     outcomes = group.outcomes
     right = outcomes >= threshold
-    known = not np.isnan(outcomes).any()
-    size, correct = len(group), int(right.sum())
-    values = {"reward/outcome": float(np.nanmean(outcomes)) if not np.isnan(outcomes).all() else math.nan}
-    if known:
-        values |= {f"pass@{k}": float(pass_at_k(size, correct, k)) for k in powers(size)}
-        if size > 1:
-            kinds = {"solve_all": correct == size, "mixed": 0 < correct < size, "solve_none": correct == 0}
-            values |= {f"group/{name}": float(is_so) for name, is_so in kinds.items()}
+    size, correct, known = len(group), int(right.sum()), int((~np.isnan(outcomes)).sum())
+    values = {"reward/outcome": float(np.nanmean(outcomes)) if known else math.nan}
+    values |= {f"pass@{k}": float(pass_at_k(known, correct, k)) for k in powers(size)}
+    if size == known > 1:
+        kinds = {"solve_all": correct == size, "mixed": 0 < correct < size, "solve_none": correct == 0}
+        values |= {f"group/{name}": float(is_so) for name, is_so in kinds.items()}
     by_rollout = {
         "policy/entropy": [entropy(r) for r in group.rollouts],
         "response/length_mean": [_length(r) for r in group.rollouts],
@@ -253,14 +250,14 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
         f"diversity/textual:{WRONG}": mean(~right & ~np.isnan(outcomes)),
         **pair_values(correct),
     }
-    if not np.isnan(outcomes).any():
+    if known := int((~np.isnan(outcomes)).sum()):
         solutions = [
             action_key(r) if r.turns and r.actions else same_formulas(t, f)
             for r, t, f, is_right in zip(rollouts, texts, written, right, strict=True)
             if is_right
         ]
         counts = [*Counter(solutions).values()]
-        values |= {f"distinct@{k}": distinct_at_k(len(texts), counts, k) for k in powers(len(texts))}
+        values |= {f"distinct@{k}": distinct_at_k(known, counts, k) for k in powers(len(texts))}
     return values
 
 

@@ -32,7 +32,8 @@ POINTS = 100  # files per reading, enough for a curve
 UNDIVIDED = frozenset({".json", ".pt"})  # files that are read whole, or not at all
 
 Row = dict[str, Any]
-"""What is known of a group: whose it is (`by`), `step`, `problem` as a number, `responses`, and values."""
+"""What is known of a group: whose it is (`by`), `step`, `problem` as a number, its number of `responses` and of those
+with an outcome (`scored`), and values."""
 
 
 class Sample:
@@ -157,16 +158,18 @@ class Source:
         """What is known of each group that was read."""
         import pandas as pd
 
-        none = pd.DataFrame(columns=["by", "step", "responses", "pass@1"])
+        none = pd.DataFrame(columns=["by", "step", "responses", "scored", "pass@1"])
         return pd.concat([none, *(content.table for content in self.read_files)], ignore_index=True)
 
     def _gaps(self) -> Iterator[str]:
         table = self.table
         groups, single = len(table), int((table["responses"] == 1).sum())
-        if unknown := int(table["pass@1"].isna().sum()):
-            option = "; --outcome names its column" if unknown == groups else ""
-            without = f"{unknown:,} of {groups:,} groups have a response without an outcome"
-            yield f"{self.name}: {without}, so no Pass@k{option}"
+        responses, scored = int(table["responses"].sum()), int(table["scored"].sum())
+        if groups and not scored:
+            yield f"{self.name}: no response has an outcome, so no Pass@k; --outcome names its column"
+        elif scored < responses:
+            unknown = f"{responses - scored:,} of {responses:,} responses have no outcome"
+            yield f"{self.name}: {unknown}: Pass@k is without them"
         if single:
             yield f"{self.name}: {single:,} of {groups:,} groups are {SINGLE}"
         largest = max((content.largest for content in self.contents.values()), default=0.0)
@@ -245,7 +248,8 @@ class Source:
         for group in self._groups(content, file, share):
             problem = group.problem
             row: Row = {"by": owner(problem, self.by), "step": problem.meta.get("step"), "responses": len(group)}
-            row |= {"problem": hash(name_of(problem)), **outcome_values(group, self.threshold)}
+            row |= {"scored": sum(r.reward is not None for r in group.rollouts), "problem": hash(name_of(problem))}
+            row |= outcome_values(group, self.threshold)
             rows.append(row)
             content.largest = max(content.largest, largest_outcome([group]))
             content.sample.add(group, row)

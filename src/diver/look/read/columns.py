@@ -77,6 +77,7 @@ class Part(NamedTuple):
     None if the key alone names the problem.
     """
     certain: str = ""
-    """The column of `ids` that is of problems, even if each response has another value of it."""
+    """The column of `ids` that is of problems, even if each response has another value of it; without `ids`, the one
+    that the user names."""
     prompt: str = ""
     """The digest of a prompt that has more than its text, such as images."""

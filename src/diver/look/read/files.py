@@ -65,6 +65,10 @@ def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[
         notes.append(
             f"{folder}: {len(packed)} compressed files left out, such as {packed[0]}; unpack them to read them"
         )
+    runs = sorted({p for file in found for p in file.parents if p.name in FOLDERS and folder in p.parents})
+    if len(runs) > 1:
+        said = f"rollouts of {len(runs)} runs are read as those of one, such as {runs[0]} and {runs[-1]}"
+        notes.append(f"{folder}: {said}; name each run to tell them apart")
     files = [*_found(found, folder)]
     if not files:
         raise DiverError(f"{folder}: no {' or '.join(READERS)} file of rollouts in this folder")

@@ -58,22 +58,29 @@ def _problems(
     column, by_id = _by_id(parts, not_ids) if splits else ("", {None: [*parts]})
     if len(by_id) > 1:
         _note(notes, f"{path}: different problems have the same prompt", f"column {column!r} tells them apart", prompt)
+    answers = {_answer(of_id) for of_id in by_id.values()}
+    # An id such as verl's `uid` is another one at every step, so the answers name the problems where they can.
+    use_id = any(part.certain == column for part in parts) or "" in answers or len(answers) < len(by_id)
     for value, of_id in by_id.items():
         by_answer: dict[str, list[Part]] = {}
         for part in of_id:
             by_answer.setdefault(part.group.problem.answer.strip(), []).append(part)
-        if answers := _several([*by_answer]):
+        if several := _several([*by_answer]):
             what = f"{path}: one {'prompt' if splits else 'group'} has different reference answers"
-            shown = f"{answers[0][:40]!r} and {answers[1][:40]!r}"
+            shown = f"{several[0][:40]!r} and {several[1][:40]!r}"
             _note(notes, what, shown + ", which tell problems apart" * splits, prompt)
-        if not (splits and answers):
+        if not (splits and several):
             by_answer = {"": of_id}
             if unshared := _unshared(of_id, not_ids) if splits and len(by_id) == 1 else "":
                 what = f"{path}: column {unshared!r} has another value in every response to a prompt"
                 _note(notes, what, f"read as one problem; --problem {unshared} reads a problem for each value", prompt)
-        for answer, of_answer in by_answer.items():
-            apart = (value, answer) if len(by_id) > 1 or len(by_answer) > 1 else ()
-            yield _merged(of_answer, names, digest(written or prompt, *apart))
+        for of_answer in by_answer.values():
+            yield _merged(of_answer, names, (written or prompt, value if use_id else None))
+
+
+def _answer(parts: Sequence[Part]) -> str:
+    """The first reference answer that says something; "" without one."""
+    return next((answer for part in parts if (answer := part.group.problem.answer.strip())), "")
 
 
 def _several(answers: Sequence[str]) -> list[str]:
@@ -85,9 +92,11 @@ def _several(answers: Sequence[str]) -> list[str]:
 def _by_id(parts: Sequence[Part], not_ids: set[str]) -> tuple[str, dict[int | None, list[Part]]]:
     """The first column of ids of which responses share a value, and the parts by its values; "" if none does.
 
-    One that is certain goes before, whether they share a value or not. Parts without an id are together, under None.
+    One that is certain goes before, whether they share a value or not. It is also the column if all share its value and
+    no other column tells them apart. Parts without an id are together, under None.
     """
     certain = next((part.certain for part in parts if part.certain), "")
+    alone: tuple[str, dict[int | None, list[Part]]] = "", {None: [*parts]}
     columns = (column for part in parts for column in part.ids or ())
     for column in sorted(dict.fromkeys(columns), key=lambda column: column != certain):
         by_id: dict[int | None, list[Part]] = {}
@@ -96,7 +105,9 @@ def _by_id(parts: Sequence[Part], not_ids: set[str]) -> tuple[str, dict[int | No
         sizes = [sum(len(part.group) for part in of) for value, of in by_id.items() if value is not None]
         if len(sizes) > 1 and (column == certain or (column not in not_ids and max(sizes) > 1)):
             return column, by_id
-    return "", {None: [*parts]}
+        if column == certain and len(by_id) == 1:  # alone here, it may be one of several at another step
+            alone = column, by_id
+    return alone
 
 
 def _unshared(parts: Sequence[Part], not_ids: set[str]) -> str:
@@ -112,13 +123,17 @@ def _note(notes: list[str], what: str, details: str, prompt: str) -> None:
         notes.append(f"{what}: {details} (prompt {prompt[:40]!r})")
 
 
-def _merged(parts: Sequence[Part], names: dict[str, str], key: str) -> Group:
-    """One group of its parts; where their reference answers differ, `meta["answers"]` has them."""
+def _merged(parts: Sequence[Part], names: dict[str, str], asked: tuple[str, int | None]) -> Group:
+    """One group of its parts; where their reference answers differ, `meta["answers"]` has them.
+
+    A problem without an id is what is `asked`, with its answer: at another step it may be the only one of its prompt.
+    Without the answer, if the user names the column of the problem.
+    """
     groups = [part.group for part in parts]
-    known = next((group.problem.answer for group in groups if group.problem.answer.strip()), "")
-    problem = replace(groups[0].problem, answer=known)
+    problem = replace(groups[0].problem, answer=_answer(parts))
     if answers := _several([group.problem.answer.strip() for group in groups]):
         problem = replace(problem, meta={**problem.meta, "answers": answers})
+    key = digest(*asked, "" if parts[0].ids is None and parts[0].certain else problem.answer)
     name = problem.id or names.setdefault(key, f"problem-{len(names) + 1}")
     rollouts = tuple(rollout for group in groups for rollout in group.rollouts)
     group = replace(groups[0], problem=replace(problem, id=name), rollouts=rollouts)

@@ -12,7 +12,7 @@ from diver.core.seeds import digest
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.diversity import action_key
 from diver.look.read import values
-from diver.look.read.columns import DATA, OUTCOMES, SESSION, SOURCES, File, Names, Part, Row
+from diver.look.read.columns import DATA, NAMES, OUTCOMES, SESSION, SOURCES, File, Names, Part, Row
 from diver.tasks.references import options_in
 from diver.tasks.sources import first_value, needed, value_at
 
@@ -71,7 +71,8 @@ def named_columns(file: File) -> Iterator[Part]:
             of_group = hash((problem.source, problem.meta.get("step"), key))  # hashed, because a key may be long
             if models.setdefault(of_group, model) != model:
                 _note(file, "", "column 'model' differs within a group; --by model keeps the models apart")
-        ids, certain = (None, "") if file.problem_is_named or group is not None else _ids(row)
+        given_by = names["problem"][0] if file.problem_is_named else ""
+        ids, certain = (None, given_by) if given_by or group is not None else _ids(row)
         written = digest(prompt) if values.is_turns(value) else ""
         part = Part(key, Group(problem, tuple(_rollouts(row, scored, names, where))), ids, certain, written)
         for response, rollout in zip(texts, part.group.rollouts, strict=True):
@@ -127,6 +128,9 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
                 f"{where}: column {name!r} has a list written as one text; write a row for each response, or the "
                 "file as JSON Lines or parquet, whose lists are read"
             )
+        if (first := next(one for one in file.names["response"] if _has(row, one))) != name:  # it may be no response
+            said = "is read as the response; --response names the one to read"
+            _note(file, where, f"column {first!r} is empty, so column {name!r} {said}", said)
         return given
     if turns is not None:
         return turns[1]
@@ -299,6 +303,11 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
             "response is"
         )
     step, answer = values.integer(found["step"]), found["answer"]
+    if step is None and found["step"] is not None:  # without a step, groups of different steps would be one
+        said = "is no whole number, so no step"
+        if file.names["step"] is not NAMES["step"]:
+            raise DiverError(f"{where}: --step {file.names['step'][0]}: {found['step']!r:.60} {said}")
+        _note(file, where, f"{found['step']!r:.60} {said}", said)
     meta = {
         "step": file.step if step is None else step,
         "by": texts.get("by"),

@@ -245,10 +245,10 @@ def is_number(value: Any) -> bool:
 
 
 def integer(value: Any) -> int | None:
-    """A step or a length; a text may be one, as in CSV."""
+    """A step or a length; a text may be one, as in CSV, where pandas writes 1.0 if another row has none."""
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20:  # Python refuses thousands of digits
         value = int(value)
-    value = known(value)
+    value = known(_as_number(value))
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
