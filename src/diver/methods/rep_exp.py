@@ -44,7 +44,8 @@ class RepExp(Grpo):
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         r, bonus = group.outcomes, np.zeros(len(group))
         if (r >= self.threshold).any():
-            states = hidden_states(self.diversity.texts(group), self.diversity.hidden_state, group.prompt)
+            texts = self.diversity.texts(group, context.decode)
+            states = hidden_states(texts, self.diversity.hidden_state, group.prompt)
             step = context.progress.step if isinstance(context.progress, Progress) else context.progress
             projection = sparse_projection(states.shape[1], self.dimensions, random_stream("rep-exp", step))
             bonus = self.shaping_coef(context.progress) * elliptical_bonus(states @ projection, self.ridge)
