@@ -199,11 +199,11 @@ def test_log_probs_that_are_none_of_the_tokens_are_refused(method, logprobs, tol
         method_named(method).apply([Group(Problem("p", "?", ""), rollouts)], 0.0)
 
 
-@pytest.mark.parametrize("method", ["cde", "unlikeliness", "darling"])
+@pytest.mark.parametrize("method", ["cde", "unlikeliness", "darling", "diver-mix", "rs-grpo"])
 @pytest.mark.parametrize("wrong", [-1.0, 1.5])
 def test_a_formula_that_means_0_by_wrong_refuses_other_outcomes(method, wrong):
     """With -1 for wrong darling would punish a wrong answer more the rarer it is,
-    and cde give it three times the bonus."""
+    and cde give it three times the bonus. lambda and beta are in units of reward, whatever an environment pays."""
     with pytest.raises(DiverError, match=rf"rollout 2 has the outcome {wrong:g}; give one from 0 \(wrong\) to 1"):
         advantages(method, [1.0, 0.5, wrong, 0.0])
 

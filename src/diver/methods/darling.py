@@ -49,7 +49,7 @@ class Darling(Grpo):
         size = Counter(classes)
         others = np.array([len(group) - size[c] for c in classes]) / max(1, len(group) - 1)
         discount = 1 - np.maximum(others, self.floor)
-        r = self.outcomes_within_1(group)
+        r = group.outcomes
         return with_diversity_reward(r, 0 - r * discount)
 
     def _classes(self, group: Group, decode: Decode | None) -> list[Hashable]:
