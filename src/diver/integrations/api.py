@@ -53,8 +53,9 @@ def advantages(
         masks ([B]): which of these tokens the policy wrote, as TRL's `tool_mask`, verl's `response_mask` or SkyRL's
             `loss_mask` say. The others are the environment's, and their log-probs and advantages are 0.
         logprobs ([B]): the sampler's log-probs of these tokens.
-        keys ([B]): equal for responses that are the same answer or solution; texts or whole numbers if `state` is
-            given. Defaults to the sequence of actions, where every response is a list of messages and one of them acts.
+        keys ([B]): equal for responses that are the same answer or solution, None or "" without an answer; texts or
+            whole numbers if `state` is given. Defaults to the sequence of actions, where every response is a list of
+            messages and one of them acts.
         answer_ends ([B]): the number of characters of each response up to the end of its answer, None if that is
             unknown. Diversity is measured up to there (`diversity.until`).
         truncated ([B]): whether each response was cut at the length limit. `shaping.condition = "correct-finished"`
@@ -152,8 +153,12 @@ def _unknown_ends(method: Method, given: Collection[str]) -> str:
 
 
 def _as_text(keys: list[Hashable], saved: bool) -> list[str]:
-    """The keys as texts, equal where the keys are; where they are `saved`, the same in every run."""
+    """The keys as texts, equal where the keys are; where they are `saved`, the same in every run.
+
+    A missing key is "", which is no answer.
+    """
     texts: dict[Hashable, str] = {}
+    keys = ["" if repr(key) in NO_VALUE else key for key in keys]
     for i, key in enumerate(keys):
         if saved and not isinstance(key, str | int):
             raise ValueError(f"row {i}: with `state` a key is a text or a whole number, not {key!r:.60}")
