@@ -121,9 +121,12 @@ def test_max_at_k_is_the_mean_over_all_sets(rewards):
 
 @pytest.mark.parametrize("correct", range(1, 6))
 def test_max_at_k_of_outcomes_0_and_1_is_pass_at_k_over_its_standard_deviation(correct):
+    """Two values over their standard deviation are GRPO's; with 5 of 8 correct, no 4 are wrong."""
     r = np.array([1.0] * correct + [0.0] * (8 - correct))
     a = advantages("pass-at-k", r)
-    np.testing.assert_allclose(advantages("max-at-k", r), a / a.std() if a.any() else a, atol=1e-12)
+    found = advantages("max-at-k", r)
+    np.testing.assert_allclose(found, a / a.std() if a.any() else a, atol=1e-12)
+    np.testing.assert_allclose(found, advantages("grpo", r) * (correct <= 4), atol=1e-12)
 
 
 def test_qae_by_hand():
