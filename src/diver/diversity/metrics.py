@@ -145,11 +145,9 @@ def measure(
         elif name not in METRICS and _takes_group(metric):
             given = group if settings.until == "end" else _until_answer(group, decode)
             if (n := settings.horizon) is not None:
-                given = given.with_each(
-                    response=settings.texts(group, decode),
-                    tokens=[(rollout.tokens or ())[:n] for rollout in given.rollouts],
-                    logprobs=[None if r.logprobs is None else r.logprobs[:n] for r in given.rollouts],
-                )
+                cut = [[None if x is None else x[:n] for x in (r.tokens, r.logprobs)] for r in given.rollouts]
+                tokens, logprobs = zip(*cut, strict=True)
+                given = given.with_each(response=settings.texts(group, decode), tokens=tokens, logprobs=logprobs)
         elif name not in OF_NGRAMS:
             given = settings.texts(group, decode)
         elif settings.tokenize == "policy":

@@ -98,7 +98,8 @@ def advantages(
     if note := _unknown_ends(method, given):
         warnings.warn(note, stacklevel=2)
     if "keys" in given:
-        given["keys"] = _as_text(given["keys"], state is not None)
+        # A missing key is no answer.
+        given["keys"] = _as_text(["" if repr(key) in NO_VALUE else key for key in given["keys"]], state is not None)
     if len({len(column) for column in given.values()}) > 1:
         lengths = ", ".join(f"{len(column)} {name}" for name, column in given.items())
         raise ValueError(f"the columns differ in length: {lengths}")
@@ -153,12 +154,8 @@ def _unknown_ends(method: Method, given: Collection[str]) -> str:
 
 
 def _as_text(keys: list[Hashable], saved: bool) -> list[str]:
-    """The keys as texts, equal where the keys are; where they are `saved`, the same in every run.
-
-    A missing key is "", which is no answer.
-    """
+    """The keys as texts, equal where the keys are; where they are `saved`, the same in every run."""
     texts: dict[Hashable, str] = {}
-    keys = ["" if repr(key) in NO_VALUE else key for key in keys]
     for i, key in enumerate(keys):
         if saved and not isinstance(key, str | int):
             raise ValueError(f"row {i}: with `state` a key is a text or a whole number, not {key!r:.60}")

@@ -338,14 +338,13 @@ class Method:
 
     def _check_given(self, group: Group, needs: Collection[str]) -> None:
         """Check that every rollout has a finite outcome, in the range of the method, and each field that it `needs`."""
-        needs_unit = self.unit_outcomes
         for i, outcome in enumerate(group.outcomes):
             if not math.isfinite(outcome):
                 raise ValueError(
                     f"problem {group.problem.id!r}, rollout {i}: the outcome is {outcome}; every rollout needs a "
                     "finite outcome before it is shaped"
                 )
-            if needs_unit and not -ROUNDING <= outcome <= 1 + ROUNDING:
+            if self.unit_outcomes and not -ROUNDING <= outcome <= 1 + ROUNDING:
                 raise self._error(
                     group, f"rollout {i} has the outcome {outcome:g}; give one from 0 (wrong) to 1 (correct)"
                 )

@@ -36,10 +36,8 @@ class Ucpo(Grpo):
         correct = np.flatnonzero(group.outcomes >= self.threshold)
         if not len(correct):
             return a
-        if np.ptp(outcomes := group.outcomes[correct]) > self.tolerance:
-            raise self._error(
-                group, f"correct responses need equal outcomes, not {outcomes.tolist()}: their sum is shared out"
-            )
+        if np.ptp(outcomes := group.outcomes[correct].tolist()) > self.tolerance:
+            raise self._error(group, f"correct responses need equal outcomes, not {outcomes}: their sum is shared out")
         logprob = mean_logprobs(group)[correct]
         q = np.exp(logprob - logprob.max())
         inverse = 1 / np.maximum(q / q.sum(), 1e-6)
