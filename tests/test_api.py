@@ -161,6 +161,13 @@ def test_a_key_that_cannot_be_compared_is_told():
         diver.advantages(["a", "b"], [1, 0], ["p", "p"], "darling", keys=["x", [1, 2]])
 
 
+@pytest.mark.parametrize("missing", [None, float("nan"), ""])
+def test_without_a_key_a_response_has_no_answer(missing):
+    """In poly-epo it adds no diversity: the pairs of three responses are worth 1/4, 1/4 and 0, with the mean 1/6."""
+    found = diver.advantages(["a"] * 3, [1, 0, 0], [7] * 3, method_named("poly-epo", k=2), keys=["a", missing, "a"])
+    np.testing.assert_allclose(found, [1 / 12, -1 / 24, -1 / 24], rtol=1e-6)
+
+
 def test_keys_that_are_saved_are_texts_or_whole_numbers():
     state: dict = {}
     given = ["a", "b"], [1, 0], ["p", "p"], method_named("outcome-ucb-con", mask_answer=False)

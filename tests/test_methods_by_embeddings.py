@@ -197,3 +197,21 @@ def test_text_after_the_answer_is_not_embedded(minilm, name):
     found = shaped(until_answer, [1] * 4, tails, ends=[len(text) for text in STEPS])
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
     assert np.abs(shaped(whole, [1] * 4, tails, ends=[len(text) for text in STEPS]) - expected).max() > 1e-6
+
+
+@pytest.mark.parametrize("name", ["evol-rl", "dra-grpo", "rep-exp"])
+def test_text_beyond_the_horizon_is_not_embedded(minilm, name):
+    """A token is a word, so a horizon of five tokens leaves the first five words."""
+    given = {"embedding": {"model": minilm.model}, "hidden_state": {"model": str(policy_folder())}}
+    method, horizon = (method_named(name, diversity={**given, **cut}) for cut in ({}, {"horizon": 5}))
+    texts = [*STEPS[:2], "( 9 - 4 = 5 )", "( 3 * 4 = 12 )"]
+    words = [*dict.fromkeys(" ".join(texts).split())]
+    rollouts = tuple(
+        Rollout(text, tokens=[words.index(word) for word in text.split()], grade=Grade.CORRECT, reward=Reward(1.0))
+        for text in texts
+    )
+    group = Group(Problem("p", "?", ""), rollouts)
+    (done,) = horizon.apply([group], 0.0, lambda ids: " ".join(words[i] for i in ids))
+    expected = shaped(method, [1] * 4, [" ".join(text.split()[:5]) for text in texts])
+    np.testing.assert_allclose(done.rewards, expected, rtol=0, atol=1e-9)
+    assert np.abs(shaped(method, [1] * 4, texts) - expected).max() > 1e-6

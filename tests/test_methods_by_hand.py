@@ -121,9 +121,12 @@ def test_max_at_k_is_the_mean_over_all_sets(rewards):
 
 @pytest.mark.parametrize("correct", range(1, 6))
 def test_max_at_k_of_outcomes_0_and_1_is_pass_at_k_over_its_standard_deviation(correct):
+    """Two values over their standard deviation are GRPO's; with 5 of 8 correct, no 4 are wrong."""
     r = np.array([1.0] * correct + [0.0] * (8 - correct))
     a = advantages("pass-at-k", r)
-    np.testing.assert_allclose(advantages("max-at-k", r), a / a.std() if a.any() else a, atol=1e-12)
+    found = advantages("max-at-k", r)
+    np.testing.assert_allclose(found, a / a.std() if a.any() else a, atol=1e-12)
+    np.testing.assert_allclose(found, advantages("grpo", r) * (correct <= 4), atol=1e-12)
 
 
 def test_qae_by_hand():
@@ -199,11 +202,11 @@ def test_log_probs_that_are_none_of_the_tokens_are_refused(method, logprobs, tol
         method_named(method).apply([Group(Problem("p", "?", ""), rollouts)], 0.0)
 
 
-@pytest.mark.parametrize("method", ["cde", "unlikeliness", "darling"])
+@pytest.mark.parametrize("method", ["cde", "unlikeliness", "darling", "diver-mix", "rs-grpo"])
 @pytest.mark.parametrize("wrong", [-1.0, 1.5])
 def test_a_formula_that_means_0_by_wrong_refuses_other_outcomes(method, wrong):
     """With -1 for wrong darling would punish a wrong answer more the rarer it is,
-    and cde give it three times the bonus."""
+    and cde give it three times the bonus. lambda and beta are in units of reward, whatever an environment pays."""
     with pytest.raises(DiverError, match=rf"rollout 2 has the outcome {wrong:g}; give one from 0 \(wrong\) to 1"):
         advantages(method, [1.0, 0.5, wrong, 0.0])
 

@@ -216,6 +216,15 @@ def test_darling_with_a_classifier_of_pairs():
         trained(method_named("darling", same="math:sqrt"), [1, 1], texts=["ab", "cd"])
 
 
+def test_the_classifier_of_darling_sees_the_text_within_the_horizon():
+    """A token is a letter. All three share the last one, which is beyond two tokens: then each is a class, d = 1."""
+    rollouts = tuple(Rollout(t, tokens=[*map(ord, t)], reward=Reward(1.0)) for t in ("abz", "cdz", "xyz"))
+    for horizon, d in ((None, 0.1), (2, 1.0)):
+        method = method_named("darling", same="own_methods:share_a_letter", diversity={"horizon": horizon})
+        (done,) = method.apply([Group(Problem("p", "", ""), rollouts)], 0.0, lambda ids: "".join(map(chr, ids)))
+        close(done.rewards, [d] * 3)
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [

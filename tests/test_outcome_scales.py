@@ -131,12 +131,12 @@ def test_partial_credit_and_groups_all_wrong_are_no_other_scale(outcomes):
         assert np.isfinite(advantages(method_named(name), outcomes)).all()
 
 
-@pytest.mark.parametrize("name", ["diver-mix", "darling"])
+@pytest.mark.parametrize("name", ["diver-mix", "darling", "max-rl", "ucpo", "diver-annealed"])
 def test_a_sum_that_is_rounded_is_1(name):
-    """1.1 - 0.1 and 0.3 - 0.1 - 0.2 as floats."""
-    correct, wrong = 1.1 - 0.1 + 2**-52, 0.3 - 0.1 - 0.2
-    assert correct > 1 and wrong < 0
-    found = advantages(method_named(name), [correct, wrong, wrong, correct])
+    """1.1 - 0.1, 0.7 + 0.2 + 0.1 and 0.3 - 0.1 - 0.2 as floats."""
+    more, less, wrong = 1.1 - 0.1 + 2**-52, 0.7 + 0.2 + 0.1, 0.3 - 0.1 - 0.2
+    assert more > 1 > less and wrong < 0
+    found = advantages(method_named(name), [more, wrong, wrong, less])
     np.testing.assert_allclose(found, advantages(method_named(name), CORRECT), atol=1e-9)
 
 

@@ -77,6 +77,20 @@ def test_a_response_within_the_horizon_is_taken_as_it_is():
     assert lengths.tolist() == [4, 7] and seen == [[0, 1]]
 
 
+def lengths(group):
+    """A metric of a group: how much it is given of each response."""
+    return [len(r.response.split()) + 10 * len(r.tokens) + 100 * len(r.logprobs) for r in group.rollouts]
+
+
+def test_a_metric_of_the_group_sees_what_is_within_the_horizon():
+    rollouts = tuple(r.replace(logprobs=np.zeros(len(r.tokens))) for r in GROUP.rollouts)
+    whole, name = Group(GROUP.problem, rollouts), f"{__name__}:lengths"
+    assert measure(whole, [name])[name].tolist() == [666, 777, 555]
+    assert measure(whole, [name], Diversity(horizon=5), decode)[name].tolist() == [555, 555, 555]
+    ended = whole.with_each(answer_end=[len(decode(r.tokens[:2])) for r in rollouts])
+    assert measure(ended, [name], Diversity(horizon=5), decode)[name].tolist() == [222, 222, 222]
+
+
 def test_policy_tokens_need_no_decode():
     ids = [r.tokens for r in GROUP.rollouts]
     s = Diversity(tokenize="policy")

@@ -62,9 +62,16 @@ class Diversity:
         choose(self.tokenize, get_args(Tokenize), "tokenize")
         choose(self.extractor, EXTRACTORS, "extractor")
 
-    def texts(self, group: Group) -> list[str]:
-        """The text of each response that is measured, [G], without the horizon."""
-        return group.responses if self.until == "end" else [rollout.until_answer for rollout in group.rollouts]
+    def texts(self, group: Group, decode: Decode | None = None) -> list[str]:
+        """The part of each response that is measured, [G]. ValueError if a horizon lacks `decode` or the tokens."""
+        texts = group.responses if self.until == "end" else [rollout.until_answer for rollout in group.rollouts]
+        if (horizon := self.horizon) is None:
+            return texts
+        if decode is None:
+            raise ValueError("a horizon counts policy tokens: give `decode` to cut the text, or tokenize='policy'")
+        ends = [None if self.until == "end" else rollout.answer_end for rollout in group.rollouts]
+        rows = zip(texts, ends, _token_ids(group, "end", decode), strict=True)
+        return [text if len(ids) <= horizon else decode(list(ids[:horizon]))[:end] for text, end, ids in rows]
 
 
 DEFAULT = Diversity()
@@ -137,12 +144,16 @@ def measure(
             given = group
         elif name not in METRICS and _takes_group(metric):
             given = group if settings.until == "end" else _until_answer(group, decode)
+            if (n := settings.horizon) is not None:
+                cut = [[None if x is None else x[:n] for x in (r.tokens, r.logprobs)] for r in given.rollouts]
+                tokens, logprobs = zip(*cut, strict=True)
+                given = given.with_each(response=settings.texts(group, decode), tokens=tokens, logprobs=logprobs)
         elif name not in OF_NGRAMS:
-            given = _texts(group, settings, decode)
+            given = settings.texts(group, decode)
         elif settings.tokenize == "policy":
             given = [ids[: settings.horizon] for ids in _token_ids(group, settings.until, decode)]
         else:
-            given = [spaced(text, settings.tokenize) for text in _texts(group, settings, decode)]
+            given = [spaced(text, settings.tokenize) for text in settings.texts(group, decode)]
         if name in METRICS:
             measured[name] = metric(given)
         else:
@@ -207,17 +218,6 @@ def _token_ids(group: Group, until: Until, decode: Decode | None) -> list[Sequen
             )
     measured = group if until == "end" else _until_answer(group, decode)
     return [rollout.tokens or () for rollout in measured.rollouts]
-
-
-def _texts(group: Group, settings: Diversity, decode: Decode | None) -> list[str]:
-    texts, horizon = settings.texts(group), settings.horizon
-    if horizon is None:
-        return texts
-    if decode is None:
-        raise ValueError("a horizon counts policy tokens: give `decode` to cut the text there, or tokenize='policy'")
-    ends = [None if settings.until == "end" else rollout.answer_end for rollout in group.rollouts]
-    rows = zip(texts, ends, _token_ids(group, "end", decode), strict=True)
-    return [text if len(ids) <= horizon else decode(list(ids[:horizon]))[:end] for text, end, ids in rows]
 
 
 def _until_answer(group: Group, decode: Decode | None) -> Group:

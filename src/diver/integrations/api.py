@@ -53,8 +53,9 @@ def advantages(
         masks ([B]): which of these tokens the policy wrote, as TRL's `tool_mask`, verl's `response_mask` or SkyRL's
             `loss_mask` say. The others are the environment's, and their log-probs and advantages are 0.
         logprobs ([B]): the sampler's log-probs of these tokens.
-        keys ([B]): equal for responses that are the same answer or solution; texts or whole numbers if `state` is
-            given. Defaults to the sequence of actions, where every response is a list of messages and one of them acts.
+        keys ([B]): equal for responses that are the same answer or solution, None or "" without an answer; texts or
+            whole numbers if `state` is given. Defaults to the sequence of actions, where every response is a list of
+            messages and one of them acts.
         answer_ends ([B]): the number of characters of each response up to the end of its answer, None if that is
             unknown. Diversity is measured up to there (`diversity.until`).
         truncated ([B]): whether each response was cut at the length limit. `shaping.condition = "correct-finished"`
@@ -97,7 +98,8 @@ def advantages(
     if note := _unknown_ends(method, given):
         warnings.warn(note, stacklevel=2)
     if "keys" in given:
-        given["keys"] = _as_text(given["keys"], state is not None)
+        # A missing key is no answer.
+        given["keys"] = _as_text(["" if repr(key) in NO_VALUE else key for key in given["keys"]], state is not None)
     if len({len(column) for column in given.values()}) > 1:
         lengths = ", ".join(f"{len(column)} {name}" for name, column in given.items())
         raise ValueError(f"the columns differ in length: {lengths}")

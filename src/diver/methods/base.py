@@ -271,7 +271,8 @@ class Method:
 
         Raises:
             ValueError: an outcome is missing, not finite, or below 0 if rewards are divided by their mean.
-            DiverError: the method cannot have this input, or something that it `needs` is missing.
+            DiverError: the method cannot have this input, such as an outcome above 1 where a coefficient is in units of
+                reward, or something that it `needs` is missing.
         """
         needs = self.needs
         if "state" in needs and state is None:
@@ -336,12 +337,16 @@ class Method:
             raise
 
     def _check_given(self, group: Group, needs: Collection[str]) -> None:
-        """Check that every rollout has a finite outcome and each field that the method `needs`."""
+        """Check that every rollout has a finite outcome, in the range of the method, and each field that it `needs`."""
         for i, outcome in enumerate(group.outcomes):
             if not math.isfinite(outcome):
                 raise ValueError(
                     f"problem {group.problem.id!r}, rollout {i}: the outcome is {outcome}; every rollout needs a "
                     "finite outcome before it is shaped"
+                )
+            if self.unit_outcomes and not -ROUNDING <= outcome <= 1 + ROUNDING:
+                raise self._error(
+                    group, f"rollout {i} has the outcome {outcome:g}; give one from 0 (wrong) to 1 (correct)"
                 )
         for field_name, function in (("key", "with_keys"), ("grade", "verify")):
             if f"{field_name}s" in needs and any(getattr(rollout, field_name) is None for rollout in group.rollouts):
@@ -356,19 +361,6 @@ class Method:
                 raise self._error(group, f"rollout {i} needs log-probs, {wanted}, without padding: got {shape}")
             if not (np.isfinite(values) & (values <= LARGEST_LOGPROB)).all():
                 raise self._error(group, f"rollout {i} has log-probs that are not finite, or above 0")
-
-    def outcomes_within_1(self, group: Group) -> np.ndarray:
-        """The outcomes r, float64 [G], for a formula in which 0 is wrong and 1 is correct.
-
-        Raises:
-            DiverError: an outcome is below 0 or above 1.
-        """
-        for i, outcome in enumerate(group.outcomes):
-            if not -ROUNDING <= outcome <= 1 + ROUNDING:
-                raise self._error(
-                    group, f"rollout {i} has the outcome {outcome:g}; give one from 0 (wrong) to 1 (correct)"
-                )
-        return group.outcomes
 
     def _error(self, group: Group, message: str) -> DiverError:
         return DiverError(f"method {self.name!r}, problem {group.problem.id!r}: {message}")

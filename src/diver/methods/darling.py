@@ -9,7 +9,7 @@ import numpy as np
 
 from diver.core.settings import ZeroToOne, call_own, import_object, settings
 from diver.core.types import DiverError, Group, Reward
-from diver.methods.base import Context, with_diversity_reward
+from diver.methods.base import Context, Decode, with_diversity_reward
 from diver.methods.grpo import Divisor, Grpo
 
 
@@ -45,18 +45,18 @@ class Darling(Grpo):
         return super().needs | {"responses" if self.same else "keys"}
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
-        classes = self._classes(group)
+        classes = self._classes(group, context.decode)
         size = Counter(classes)
         others = np.array([len(group) - size[c] for c in classes]) / max(1, len(group) - 1)
         discount = 1 - np.maximum(others, self.floor)
-        r = self.outcomes_within_1(group)
+        r = group.outcomes
         return with_diversity_reward(r, 0 - r * discount)
 
-    def _classes(self, group: Group) -> list[Hashable]:
+    def _classes(self, group: Group, decode: Decode | None) -> list[Hashable]:
         """A label for each response, equal for those that are the same."""
         if not self.same:
             return [rollout.key for rollout in group.rollouts]
-        same, texts = import_object(self.same, "method.same"), self.diversity.texts(group)
+        same, texts = import_object(self.same, "method.same"), self.diversity.texts(group, decode)
         what = f"method.same {self.same!r}, problem {group.problem.id!r}"
         labels = list(range(len(texts)))
         for i, j in combinations(range(len(texts)), 2):

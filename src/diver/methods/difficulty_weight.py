@@ -52,7 +52,7 @@ class DifficultyWeight(Grpo):
 
 @settings
 class FGrpo(Grpo):
-    """Correctness, times (1 - p)^gamma, p the mean outcome. F-GRPO (arXiv 2602.06717).
+    """Correctness, times (1 - p)^gamma, p the solve rate. F-GRPO (arXiv 2602.06717).
 
     p is the fraction of the group that is correct. Clip 0.20 / 0.20, as in the source, whose F-DAPO and F-CISPO are
     this with the loss of clip-higher and cispo.

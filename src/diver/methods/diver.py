@@ -17,7 +17,7 @@ import numpy as np
 from diver.core.settings import NonNegative, Positive, PositiveFraction, PositiveInt, settings
 from diver.core.types import Group, Progress, Reward
 from diver.diversity import resolve
-from diver.methods.base import Context
+from diver.methods.base import ROUNDING, Context
 from diver.methods.grpo import ClipHigher, group_advantage
 
 
@@ -177,7 +177,7 @@ class Diver(ClipHigher):
         It is sqrt(G-1)/G, or 1/sqrt(G) for that of the sample.
         """
         for i, outcome in enumerate(group.outcomes):
-            if outcome not in (0, 1):
+            if min(abs(outcome), abs(outcome - 1)) > ROUNDING:
                 raise self._error(group, f"rollout {i} has the outcome {outcome}; method.std_floor needs 0 or 1")
         return math.sqrt(len(group) - 1) / len(group) if self.divisor == "std" else 1 / math.sqrt(len(group))
 

@@ -28,6 +28,7 @@ class DraGrpo(ClipHigher):
     formula_needs = frozenset({"responses"})
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
-        r = self.outcomes_within_1(group)
-        similarity = np.maximum(cosines(embeddings(self.diversity.texts(group), self.diversity.embedding)), 0)
+        r = group.outcomes
+        texts = self.diversity.texts(group, context.decode)
+        similarity = np.maximum(cosines(embeddings(texts, self.diversity.embedding)), 0)
         return with_diversity_reward(r, r / (similarity.sum(axis=1) + 1e-6) - r)

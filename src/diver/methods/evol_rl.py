@@ -40,7 +40,7 @@ class EvolRl(ClipHigher):
         shaped = np.full(len(group), -1.0)
         answered = np.array([rollout.grade not in UNANSWERED for rollout in group.rollouts])
         if answered.sum() > 1:
-            texts = [text.rpartition("</think>")[2].strip() for text in self.diversity.texts(group)]
+            texts = [text.rpartition("</think>")[2].strip() for text in self.diversity.texts(group, context.decode)]
             vectors = embeddings([text for text, a in zip(texts, answered, strict=True) if a], self.diversity.embedding)
             shaped[answered] = novelty_rewards(cosines(vectors), r[answered] >= self.threshold, self.tolerance)
         return with_diversity_reward(r, shaped - r)

@@ -99,7 +99,7 @@ def group_advantage(
         ValueError: a reward is not finite, or below 0 if their mean divides.
     """
     r = one_group(rewards)
-    if divisor == "mean" and r.min() < 0:
+    if divisor == "mean" and r.min() < -tolerance:
         raise ValueError(
             f"rewards that are divided by their mean must be at least 0 (0 wrong, 1 correct), not {r.min()}"
         )

@@ -17,10 +17,11 @@ from diver.methods.of_sets import OfSets
 class MaxAtK(OfSets, Grpo):
     """Correctness of the best of k, partial credit included. GRPO's A of the mean best reward of all sets of k.
 
-    They are the sets that a response is in. With outcomes of 0 and 1 this is pass-at-k up to the scale of each group.
-    The source's "BoN mean": its unbiased estimate (eq. 9, that of PKPO for such rewards) with GRPO's mean and standard
-    deviation. Departure: without the source's other form, which corrects several updates for a batch to first order in
-    the ratios. Clip 0.20 / 0.20 and a KL term of 0.01, as in the source.
+    They are the sets that a response is in. With outcomes of 0 and 1 this is pass-at-k up to the scale of each group:
+    A is GRPO's where at least k responses are wrong, and 0 elsewhere. The source's "BoN mean": its unbiased estimate
+    (eq. 9, that of PKPO for such rewards) with GRPO's mean and standard deviation. Departure: without the source's
+    other form, which corrects several updates for a batch to first order in the ratios. Clip 0.20 / 0.20 and a KL
+    term of 0.01, as in the source.
     """
 
     name: str = "max-at-k"

@@ -44,10 +44,10 @@ class RepExp(Grpo):
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         r, bonus = group.outcomes, np.zeros(len(group))
         if (r >= self.threshold).any():
-            states = hidden_states(self.diversity.texts(group), self.diversity.hidden_state, group.prompt)
+            h = hidden_states(self.diversity.texts(group, context.decode), self.diversity.hidden_state, group.prompt)
             step = context.progress.step if isinstance(context.progress, Progress) else context.progress
-            projection = sparse_projection(states.shape[1], self.dimensions, random_stream("rep-exp", step))
-            bonus = self.shaping_coef(context.progress) * elliptical_bonus(states @ projection, self.ridge)
+            projection = sparse_projection(h.shape[1], self.dimensions, random_stream("rep-exp", step))
+            bonus = self.shaping_coef(context.progress) * elliptical_bonus(h @ projection, self.ridge)
         return with_diversity_reward(r, bonus)
 
 

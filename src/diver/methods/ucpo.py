@@ -36,7 +36,7 @@ class Ucpo(Grpo):
         correct = np.flatnonzero(group.outcomes >= self.threshold)
         if not len(correct):
             return a
-        if len(set(outcomes := group.outcomes[correct].tolist())) > 1:
+        if np.ptp(outcomes := group.outcomes[correct].tolist()) > self.tolerance:
             raise self._error(group, f"correct responses need equal outcomes, not {outcomes}: their sum is shared out")
         logprob = mean_logprobs(group)[correct]
         q = np.exp(logprob - logprob.max())

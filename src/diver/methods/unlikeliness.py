@@ -33,7 +33,7 @@ class Unlikeliness(Grpo):
         likelier, equal = logprob > logprob[:, None], logprob == logprob[:, None]
         rank = likelier.sum(axis=1) + (equal.sum(axis=1) - 1) / 2
         discount = self.beta * (len(group) - rank) / len(group)
-        r = self.outcomes_within_1(group)
+        r = group.outcomes
         return with_diversity_reward(r, 0 - r * discount)
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:

@@ -35,6 +35,6 @@ class Cde(Grpo):
         return self.schedule.factor(progress)
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
-        r = self.outcomes_within_1(group)
+        r = group.outcomes
         bonus = np.minimum(np.abs(2 * r - 1) / self.kappa, -self.alpha * mean_logprobs(group))
         return with_diversity_reward(r, self.shaping_coef(context.progress) * bonus / 2)

@@ -37,7 +37,7 @@ class PolyEpo(OfSets):
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         self.check_group_size(len(group), "G")
-        value = mean_set_value(self.outcomes_within_1(group), [rollout.key or "" for rollout in group.rollouts], self.k)
+        value = mean_set_value(group.outcomes, [rollout.key or "" for rollout in group.rollouts], self.k)
         return group_advantage(value, divisor="none")  # the mean over the group equals the mean over all sets of k
 
 
