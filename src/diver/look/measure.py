@@ -60,8 +60,8 @@ class Measure(Columns, Export):
     rollouts: Positional[tuple[str, ...]]
     """Files or folders, each a column of the table. NAME=PATH gives a name."""
     metrics: str = "textual,equational"
-    """Metrics, separated by commas. Names are textual, equational, hidden-state, embedding, distinct-n, self-bleu;
-    actions, action-edits, states (trajectories); or package.module:function."""
+    """Metrics, separated by commas. Examples are textual, equational, self-bleu, embedding, actions (trajectories), and
+    package.module:function; docs/measure.md lists all."""
     steps: str = ""
     """Read only the files of these steps of a folder: 100, or 1,50-60,last."""
     threshold: float = THRESHOLD
