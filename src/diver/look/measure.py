@@ -53,7 +53,7 @@ class Measure(Columns, Export):
 
         diver measure runs/quickstart --steps 1,last --out runs/measure
 
-    Files of diver, TRL, verl, slime, SkyRL, NeMo-RL, prime-rl, tinker-cookbook, lm-eval and inspect_ai are recognised.
+    Files of diver, TRL, verl, slime, SkyRL, lm-eval, inspect_ai and others are recognised; docs/measure.md lists them.
     Other JSONL, parquet, CSV or JSON is read by the names of its columns. With --by model, each model is a column.
     """
 
