@@ -148,12 +148,15 @@ def test_every_pin_of_the_file_of_versions_stands_in_a_requirement_file():
 
 
 def test_another_release_is_a_change_of_the_file_of_versions_alone(monkeypatch):
-    monkeypatch.setitem(VERSIONS["environments"]["make test-vllm"]["versions"], "trl", "1.17.0")
-    monkeypatch.setitem(VERSIONS["allowed"], "verl", "==0.9.2")
-    changed = {path.name: text for path, text in engine_versions.current().items() if path.read_text() != text}
+    pins, allowed = VERSIONS["environments"]["make test-vllm"]["versions"], VERSIONS["allowed"]
+    trl, verl = f"{pins['trl']}.post9", f"{allowed['verl']}.post9"
+    before, old = engine_versions.current(), f"\ntrl=={pins['trl']}\n"
+    monkeypatch.setitem(pins, "trl", trl)
+    monkeypatch.setitem(allowed, "verl", verl)
+    changed = {path.name: text for path, text in engine_versions.current().items() if before[path] != text}
     assert {*changed} == {"versions.md", "requirements.txt", "pyproject.toml"}
-    assert "\ntrl==1.17.0\n" in changed["requirements.txt"] and "1.16.0" not in changed["requirements.txt"]
-    assert '"verl==0.9.2"' in changed["pyproject.toml"] and "| ==0.9.2 " in changed["versions.md"]
+    assert f"\ntrl=={trl}\n" in changed["requirements.txt"] and old not in changed["requirements.txt"]
+    assert f'"verl{verl}"' in changed["pyproject.toml"] and f"| {verl} " in changed["versions.md"]
 
 
 def snippets():

@@ -54,8 +54,12 @@ def test_the_snippet_of_the_page_runs():
     assert clips == [(0.20, 0.28), (0.20, 0.20)]
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_has_its_paragraph(name):
+def test_the_readme_counts_the_methods():
+    assert f"any of {len(METHODS)} exploration methods" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", {**METHODS, **LOSSES})
+def test_every_method_and_every_loss_has_its_paragraph(name):
     paragraphs = [line for line in PAGES["methods.md"].splitlines() if line.startswith("**`")]
     assert any(f"`{name}`" in line.split("**")[1] for line in paragraphs)
 

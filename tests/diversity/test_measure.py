@@ -1,12 +1,15 @@
+import re
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from diver.core.types import DiverError, Group, Problem, Rollout
 from diver.diversity import METRICS, Diversity, equational_diversity, measure, resolve, textual_diversity
+from diver.diversity.metrics import RANGES, TITLES
 
 WORDS = ["we", "have", "$x$", "and", "$y$", "so", "there", "it", "is"]
 
@@ -45,6 +48,13 @@ def test_both_metrics_of_the_paper():
     assert list(measured) == ["textual", "equational"]
     assert (measured["textual"] == textual_diversity(GROUP.responses)).all()
     assert measured["equational"].tolist() == [0.5, 0, 0]  # $y$ of the first is its own
+
+
+def test_every_metric_has_a_title_a_range_and_a_row_of_the_page():
+    page = (Path(__file__).parents[2] / "docs" / "measure.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[\w`, -]+`) \| .* \| 0 to \d \|$", page, re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`([\w-]+)`", row)]
+    assert sorted(named) == sorted(METRICS) == sorted(TITLES) == sorted(RANGES)
 
 
 def test_settings_reach_the_metrics():

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -77,6 +78,15 @@ def test_the_entries_are_those_of_the_paper_and_usable():
     assert {BENCHMARKS[n].domain for n in paper.IN_DOMAIN} == {"in"}
     assert {BENCHMARKS[n].domain for n in paper.OUT_OF_DOMAIN} == {"out"}
     assert {(BENCHMARKS[n].temperature, BENCHMARKS[n].max_tokens) for n in names} == {(0.6, 8192)}
+
+
+def test_the_page_has_every_benchmark_with_its_samples_and_grader():
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[\w`, -]+`) \| .* \| (\d+) \| (?:`(\w+)`|their own) \|$", page, re.MULTILINE)
+    found = {
+        name: (int(samples), grader or name) for names, samples, grader in rows for name in names[1:-1].split("`, `")
+    }
+    assert found == {name: (entry.samples, entry.grader) for name, entry in BENCHMARKS.items()}
 
 
 @pytest.mark.parametrize("name", FILES)

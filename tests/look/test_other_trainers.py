@@ -3,6 +3,7 @@
 import json
 import struct
 import zipfile
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,6 +12,13 @@ from rows import write_rows
 
 import diver
 from diver.core.types import DiverError
+from diver.look.read.layouts import LAYOUTS
+
+
+def test_the_page_has_a_row_for_every_layout():
+    page = (Path(__file__).parents[2] / "docs" / "measure.md").read_text(encoding="utf-8")
+    first = [row.split("|")[1].strip(" `") for row in page.splitlines() if row.count(" | ") == 4]
+    assert {name for cell in first for name in cell.split(", ")} >= {*LAYOUTS}
 
 
 def write_json(path, content):

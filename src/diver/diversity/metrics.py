@@ -86,6 +86,19 @@ METRICS: dict[str, Callable[[Diversity], Metric]] = {
     "action-edits": lambda s: action_edits,
     "states": lambda s: state_diversity,
 }
+TITLES = {
+    "textual": "TD", "equational": "ED", "hidden-state": "hidden state", "embedding": "embedding",
+    "distinct-n": "Distinct-n", "self-bleu": "1 - Self-BLEU",
+    "actions": "actions: 1 - BLEU", "action-edits": "actions: edit distance", "states": "states of its own",
+}  # fmt: skip
+"""The metrics as tables and figures call them."""
+RANGES = {
+    **dict.fromkeys(
+        ("textual", "equational", "distinct-n", "self-bleu", "actions", "action-edits", "states"), (0.0, 1.0)
+    ),
+    **dict.fromkeys(("hidden-state", "embedding"), (0.0, 2.0)),
+}
+"""The range of each metric, which bounds its intervals."""
 OF_NGRAMS = frozenset({"textual", "distinct-n", "self-bleu"})  # metrics of n-grams, whose units `tokenize` sets
 OF_TURNS = frozenset({"actions", "action-edits", "states"})  # metrics that ignore `until` and `horizon`
 

@@ -53,15 +53,15 @@ class Measure(Columns, Export):
 
         diver measure runs/quickstart --steps 1,last --out runs/measure
 
-    Files of diver, TRL, verl, slime, SkyRL, NeMo-RL, prime-rl, tinker-cookbook, lm-eval and inspect_ai are recognised.
+    Files of diver, TRL, verl, slime, SkyRL, lm-eval, inspect_ai and others are recognised; docs/measure.md lists them.
     Other JSONL, parquet, CSV or JSON is read by the names of its columns. With --by model, each model is a column.
     """
 
     rollouts: Positional[tuple[str, ...]]
     """Files or folders, each a column of the table. NAME=PATH gives a name."""
     metrics: str = "textual,equational"
-    """Metrics, separated by commas. Names are textual, equational, hidden-state, embedding, distinct-n, self-bleu;
-    actions, action-edits, states (trajectories); or package.module:function."""
+    """Metrics, separated by commas. Examples are textual, equational, self-bleu, embedding, actions (trajectories), and
+    package.module:function; docs/measure.md lists all."""
     steps: str = ""
     """Read only the files of these steps of a folder: 100, or 1,50-60,last."""
     threshold: float = THRESHOLD

@@ -22,7 +22,7 @@ from diver.core.statistics import (
 )
 from diver.core.tables import Cell, Measure, clean
 from diver.core.types import Group, Problem, Rollout
-from diver.diversity import action_key, formulas, textual_dissimilarity
+from diver.diversity import action_key, formulas, metrics, textual_dissimilarity
 from diver.diversity.equational import unique_fractions
 from diver.evaluate.results import EFFECTIVE, PAIRS, SUPPORT
 from diver.tasks.verify.base import same_formulas
@@ -31,20 +31,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TITLES = {
-    "textual": "TD", "equational": "ED", "hidden-state": "hidden state", "embedding": "embedding",
-    "distinct-n": "Distinct-n", "self-bleu": "1 - Self-BLEU", "words": "length in words",
+    **metrics.TITLES, "words": "length in words",
     "pair_diversity": PAIRS[True], "pair_diversity:formulas": PAIRS[False],
     "pair_diversity:textual": "TD of correct pairs",
-    "actions": "actions: 1 - BLEU", "action-edits": "actions: edit distance", "states": "states of its own",
 }  # fmt: skip
 
-RANGES = {
-    **dict.fromkeys(
-        ("textual", "equational", "distinct-n", "self-bleu", "actions", "action-edits", "states"), (0.0, 1.0)
-    ),
-    **dict.fromkeys(("hidden-state", "embedding"), (0.0, 2.0)),
-    **dict.fromkeys(("words", "entropy", "length_mean"), (0.0, math.inf)),
-}
+RANGES = metrics.RANGES | dict.fromkeys(("words", "entropy", "length_mean"), (0.0, math.inf))
 """The range of metrics that are not fractions (`bounds_of`)."""
 
 EFFECTIVE_OF = {"pair_diversity": EFFECTIVE[True], "pair_diversity:formulas": EFFECTIVE[False]}
