@@ -9,7 +9,7 @@ from diver.core.files import to_json
 from diver.core.seeds import digest
 from diver.core.tables import markdown
 from diver.core.types import DiverError, Grade, Problem
-from diver.evaluate.comparison import compare, comparisons
+from diver.evaluate.comparison import compare, comparisons, digests, other_problems
 from diver.evaluate.config import parse_ks
 from diver.evaluate.evaluate import Sample, answer, reduce
 from diver.evaluate.results import benchmark_table, write_curves
@@ -40,6 +40,20 @@ def test_by_hand():
         {"id": "a", "digest": digest("1+1?", "2"), "n": 4, "c": 2, "distinct": 2, "pair_diversity": 1},
         {"id": "b", "digest": digest("3+4?", "7"), "n": 3, "c": 1, "distinct": 1},
     ]
+
+
+def test_two_mazes_that_are_asked_alike_are_two_problems():
+    """An environment reads `meta`, so the text of the problem does not tell them apart."""
+    mazes = [
+        Problem("a", "Go to d3.", "", verifier="diver.tasks.verify.maze_cells:MazeCells", meta={"start": cell})
+        for cell in ("a1", "b2")
+    ]
+    first, second = (reduce([maze], {"a": A}, [1], "auto") for maze in mazes)
+    assert first["per_problem"][0]["digest"] == digest("Go to d3.", "", {"start": "a1"})
+    assert other_problems(digests(first), digests(second)) == {"a"}
+    asked = [Problem("a", "1+1?", "2", meta={"subject": subject}) for subject in ("sums", "algebra")]
+    first, second = (reduce([problem], {"a": A}, [1], "auto") for problem in asked)
+    assert not other_problems(digests(first), digests(second))
 
 
 def test_counts_stand_for_samples():

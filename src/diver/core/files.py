@@ -63,7 +63,7 @@ def make_folder(path: Path) -> None:
 def check_folder(path: Path) -> None:
     """Raise what `make_folder`, or writing a file into the folder, would raise. Nothing is left behind."""
     try:
-        tempfile.TemporaryFile(dir=_nearest(path)).close()
+        tempfile.TemporaryFile(dir=next(p for p in (path, *path.parents) if p.exists())).close()
     except (NotADirectoryError, FileNotFoundError):
         raise _not_here(path) from None
     except OSError as e:
@@ -71,14 +71,9 @@ def check_folder(path: Path) -> None:
         raise
 
 
-def _nearest(path: Path) -> Path:
-    """The path itself, or the nearest parent that exists."""
-    return next(p for p in (path, *path.parents) if p.exists())
-
-
 def _not_here(path: Path) -> DiverError:
-    there = _nearest(path)
-    reason = "" if there.is_dir() else f", {there} is a file"
+    file = next((p for p in (path, *path.parents) if p.exists() and not p.is_dir()), None)
+    reason = f", {file} is a file" if file else ""
     return DiverError(f"{path}: no folder can be made here{reason}; name another")
 
 

@@ -224,6 +224,12 @@ def render_prompt(problem: Problem, template: str, generator: Generator) -> Prom
     return chat_messages(problem, layout)
 
 
+def problem_digest(problem: Problem) -> str:
+    """Differs for two problems of one id. Those of an environment may differ in `meta` alone."""
+    played = isinstance(get_grader(problem.verifier), EnvironmentGrader)
+    return digest(problem.prompt, problem.answer, *([{k: str(v) for k, v in problem.meta.items()}] if played else []))
+
+
 def grader_for(problem: Problem, name: str) -> Grader:
     return get_grader(problem.verifier if name == AUTO else name)
 
@@ -305,7 +311,7 @@ def reduce(
     rows: list[dict[str, Any]] = [
         {
             "id": p.id,
-            "digest": digest(p.prompt, p.answer),  # which differ for two problems of one id
+            "digest": problem_digest(p),
             "n": sum(s.count for s in scored[p.id]),
             "c": sum(s.count for s in scored[p.id] if s.grade is Grade.CORRECT),
             "distinct": len(counts),

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from diver.core.files import read_json, table
 from diver.core.run_folder import by_step, run_name, runs_in
-from diver.core.seeds import digest
 from diver.core.types import DiverError
 from diver.evaluate.comparison import compare, digests, other_problems
 from diver.evaluate.config import EvalConfig
-from diver.evaluate.evaluate import AUTO, grader_for
+from diver.evaluate.evaluate import AUTO, grader_for, problem_digest
 from diver.evaluate.run import run
 from diver.recipe.data import Source
 from diver.recipe.recipe import Recipe, make_recipe
@@ -131,6 +130,6 @@ def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, eval_problem
         "samples": 1 if config.temperature == 0 else config.samples or eval_problems.benchmark.samples,
         "graders": sorted({str(grader_for(p, AUTO)) for p in eval_problems.problems}),
     }
-    mine, asked = digests(result), {p.id: digest(p.prompt, p.answer) for p in eval_problems.problems}
+    mine, asked = digests(result), {p.id: problem_digest(p) for p in eval_problems.problems}
     known = all(result.get(key) == value for key, value in same.items()) and [*mine] == [*asked]
     return path if known and not other_problems(mine, asked) else None
