@@ -90,7 +90,7 @@ def test_an_error_in_a_method_of_ones_own_names_the_line_in_its_file(tmp_path, m
         assert message.endswith(f" ({tmp_path / 'faulty.py'}:{line})") and "\n" not in message, message
         assert type(error.value.__cause__).__name__ == kind
     assert diver.advantages(["a", "b"], [1, 0], ["p", "p"], "faulty:Faulty").tolist() == [1, -1]
-    with pytest.raises(ValueError, match="must be at least 0"):
+    with pytest.raises(DiverError, match="must be at least 0"):
         diver.advantages(["a", "b"], [1, -1], ["p", "p"], "max-rl")
 
 

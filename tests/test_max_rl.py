@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import diver
+from diver.core.types import DiverError
 from diver.methods.grpo import group_advantage
 
 
@@ -23,7 +24,7 @@ def test_by_hand():
 def test_groups_without_a_signal_have_exact_zeros():
     assert not max_rl(np.zeros(5)).any() and not max_rl(np.ones(3)).any()
     for rewards in ([-1.0, 0.0], [1.0, 1.0, 1.0, -1.0], [-1.0, -1.0]):
-        with pytest.raises(ValueError, match="must be at least 0 .0 wrong, 1 correct., not -1.0"):
+        with pytest.raises(DiverError, match="must be at least 0 .0 wrong, 1 correct., not -1$"):
             max_rl(np.array(rewards))
 
 

@@ -96,7 +96,7 @@ def test_a_scale_is_without_effect_or_refused(name, scale):
         ):
             advantages(method, scaled(scale))
     elif name in NO_SCALE and not wrong_is_0:
-        with pytest.raises(ValueError, match="must be at least 0"):
+        with pytest.raises(DiverError, match="must be at least 0"):
             advantages(method, scaled(scale))
     else:
         factor = np.ptp(SCALES[scale]) if name in PROPORTIONAL else 1.0

@@ -270,9 +270,9 @@ class Method:
             measure_all: whether to measure TD and ED too if the method does not read them.
 
         Raises:
-            ValueError: an outcome is missing, not finite, or below 0 if rewards are divided by their mean.
+            ValueError: an outcome is missing or not finite.
             DiverError: the method cannot have this input, such as an outcome above 1 where a coefficient is in units of
-                reward, or something that it `needs` is missing.
+                reward, or one below 0 where rewards are divided by their mean. Or something that it `needs` is missing.
         """
         needs = self.needs
         if "state" in needs and state is None:

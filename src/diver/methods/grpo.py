@@ -7,7 +7,7 @@ from typing import Literal, Self
 import numpy as np
 
 from diver.core.settings import NonNegative, settings
-from diver.core.types import Group
+from diver.core.types import DiverError, Group
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context, Method
 
@@ -96,12 +96,13 @@ def group_advantage(
     mean of six rewards of 1.065 would be scaled up to an advantage of 1.
 
     Raises:
-        ValueError: a reward is not finite, or below 0 if their mean divides.
+        ValueError: a reward is not finite.
+        DiverError: a reward is below 0, and their mean divides.
     """
     r = one_group(rewards)
     if divisor == "mean" and r.min() < -tolerance:
-        raise ValueError(
-            f"rewards that are divided by their mean must be at least 0 (0 wrong, 1 correct), not {r.min()}"
+        raise DiverError(
+            f"rewards that are divided by their mean must be at least 0 (0 wrong, 1 correct), not {r.min():g}"
         )
     if np.ptp(r) <= tolerance:
         return np.zeros_like(r)
