@@ -168,8 +168,9 @@ def test_lambda_goes_by_rollout_steps():
 def test_batches_that_begin_between_two_optimizer_steps_are_counted():
     """Three micro-batches a rollout, two an optimizer step: rollouts begin at micro-batches 0, 3, 6, 9, ..."""
     steps = []
-    args = arguments(**{"steps_per_generation": 3, "gradient_accumulation_steps": 2})
-    reward = adapter("grpo", args, on_step=lambda step, groups, metrics: steps.append(step))
+    method = method_named("grpo", loss={"aggregation": "sequence-mean"})  # which every TRL carries with several updates
+    args = arguments(method, **{"steps_per_generation": 3, "gradient_accumulation_steps": 2})
+    reward = adapter(method, args, on_step=lambda step, groups, metrics: steps.append(step))
     for micro in range(0, 18, 3):
         reward(**Batch(step=micro // 2).given)
     assert steps == [1, 2, 3, 4, 5, 6]
@@ -756,6 +757,8 @@ def test_what_the_seam_cannot_give_is_refused():
 )
 def test_an_entropy_bonus_of_another_size_is_refused(name, loss):
     """TRL's bonus is the mean entropy of a token; ours has the weights of the loss, here those of a sum over tokens."""
+    if "entropy_coef" not in config("grpo"):
+        pytest.skip("the TRL installed here has no entropy_coef")
     with pytest.raises(DiverError, match="method.loss.entropy_coef = 0.01: TRL adds the mean entropy of the tokens"):
         config(method_named(name, loss=loss))
     assert config(method_named("grpo", loss={"entropy_coef": 0.01})).get("entropy_coef", 0.01) == 0.01
