@@ -127,3 +127,4 @@ if __name__ == "__main__":
     for name in sys.argv[2:]:
         train(Path(sys.argv[1], name), name)
     fail_on_one(Path(sys.argv[1]))
+    PartialState().destroy_process_group()  # its threads may abort a process that exits without this
