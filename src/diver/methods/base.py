@@ -271,8 +271,9 @@ class Method:
 
         Raises:
             ValueError: an outcome is missing or not finite.
-            DiverError: the method cannot have this input, such as an outcome above 1 where a coefficient is in units of
-                reward, or one below 0 where rewards are divided by their mean. Or something that it `needs` is missing.
+            DiverError: the method cannot have this input, or something that it `needs` is missing. Examples are an
+                outcome above 1 where a coefficient is in units of reward, and one below 0 where rewards are divided by
+                their mean.
         """
         needs = self.needs
         if "state" in needs and state is None:
