@@ -22,10 +22,10 @@ problems = 8
 max_tokens = 40
 max_prompt_tokens = 24
 [train]
-steps = 40
+steps = 80
 batch_size = 8
 mini_batch_size = 4
-learning_rate = 4e-4
+learning_rate = 2e-4
 micro_batch_tokens = 2048
 [evaluate]
 problems = 0
