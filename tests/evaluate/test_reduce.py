@@ -256,7 +256,7 @@ def test_problems_that_pass_at_k_leaves_out_are_counted(tmp_path, capsys):
     for name, found in (("left", left), ("right", right)):
         (tmp_path / name).write_text(json.dumps({"model": name, "benchmarks": {"sums": found}}))
     compare([tmp_path / "left", tmp_path / "right"])
-    few = "Sums Pass@4 is without 1 problem, Sums Written differently is without 1 problem."
+    few = "Sums Pass@4 leaves out 1 problem, Sums Written differently leaves out 1 problem."
     assert f"Too few scored samples: {few}" in capsys.readouterr().out
     compare([tmp_path / "right", tmp_path / "right"])
     assert "Too few" not in capsys.readouterr().out

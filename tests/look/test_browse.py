@@ -447,7 +447,7 @@ def test_what_has_no_value_is_said_in_the_terminal_and_on_the_page(tmp_path):
     ]
     write_rows(tmp_path / "x.jsonl", [*rows, {"problem": "R", "response": "e"}, {"problem": "R", "response": "e"}])
     notes = (
-        "x: 2 of 5 responses have no outcome: Pass@k is without them\n",
+        "x: 2 of 5 responses have no outcome: Pass@k leaves them out\n",
         "x: 1 of 3 groups are single responses, whose diversity is not defined: it is left out",
     )
     printed = succeeds("browse", "x.jsonl", cwd=tmp_path)

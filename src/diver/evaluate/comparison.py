@@ -208,7 +208,7 @@ def legend(rows: Sequence[Comparison]) -> str:
     if any(row.label.endswith(WRITTEN) for row in rows):  # the label may begin with the title of a benchmark
         said = f"{WRITTEN}: sets of formulas that the correct samples write."
     said = f"{said} {ABOUT_PAIRS}" if any(row.support is not None for row in rows) else said
-    few = [f"{row.label} is without {counted(row.left_out, 'problem')}" for row in rows if row.left_out]
+    few = [f"{row.label} leaves out {counted(row.left_out, 'problem')}" for row in rows if row.left_out]
     return f"{said} Too few scored samples: {', '.join(dict.fromkeys(few))}." if few else said
 
 

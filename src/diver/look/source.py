@@ -169,7 +169,7 @@ class Source:
             yield f"{self.name}: no response has an outcome, so no Pass@k; --outcome names its column"
         elif scored < responses:
             unknown = f"{responses - scored:,} of {responses:,} responses have no outcome"
-            yield f"{self.name}: {unknown}: Pass@k is without them"
+            yield f"{self.name}: {unknown}: Pass@k leaves them out"
         if single:
             yield f"{self.name}: {single:,} of {groups:,} groups are {SINGLE}"
         largest = max((content.largest for content in self.contents.values()), default=0.0)

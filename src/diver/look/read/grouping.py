@@ -126,8 +126,8 @@ def _note(notes: list[str], what: str, details: str, prompt: str) -> None:
 def _merged(parts: Sequence[Part], names: dict[str, str], asked: tuple[str, int | None]) -> Group:
     """One group of its parts; where their reference answers differ, `meta["answers"]` has them.
 
-    A problem without an id is what is `asked`, with its answer: at another step it may be the only one of its prompt.
-    Without the answer, if the user names the column of the problem.
+    A problem without an id is known by what is `asked` and by its answer, since at another step it may be the only one
+    of its prompt. Where the user names the column of the problem, the answer does not count.
     """
     groups = [part.group for part in parts]
     problem = replace(groups[0].problem, answer=_answer(parts))
