@@ -117,7 +117,7 @@ def _turn(i: int, message: Mapping[str, Any]) -> Turn:
         raise ValueError(f"message {i}: a reward is a finite number, not {reward!r:.60}")
     state = None if message.get("state") is None else normalised(message["state"])
     about: dict[str, Any] = {"state": state, "reward": None if reward is None else float(reward)}
-    content = _content(i, message.get("output") if message.get("content") is None else message["content"])
+    content = content_text(message.get("output") if message.get("content") is None else message["content"], i)
     if role != POLICY:
         return Turn(role, content, **about)
     called = _called(message)
@@ -130,8 +130,8 @@ def _turn(i: int, message: Mapping[str, Any]) -> Turn:
     return Turn(role, "\n".join(filter(None, parts)), actions, **about)
 
 
-def _content(i: int, content: Any) -> str:
-    """The text of a message, whose content may be in parts: those that are texts."""
+def content_text(content: Any, i: int) -> str:
+    """The text in the content of message `i`, which may be in parts: those that are texts, without images."""
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list):

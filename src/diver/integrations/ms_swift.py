@@ -40,11 +40,11 @@ class Diver(GroupAdvantage):
         ]
         return super().__call__(prompts, completions, tokens, **inputs)
 
-    def check(self, args: Any) -> None:
+    def _use(self, args: Any) -> None:
+        super()._use(args)
         SEAM.check_settings(self.method, REQUIRED, args)
         if args.kl_in_reward:
             raise DiverError("ms-swift's kl_in_reward would be subtracted from the advantage: set it to false")
-        super().check(args)
 
     def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
         """What ms-swift says of each; DiverError on all processes for a rollout of which it has only the last turn."""

@@ -3,6 +3,7 @@
 import asyncio
 import math
 import re
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ import pytest
 pytest.importorskip("accelerate")
 
 import diver
-from diver.core.types import DiverError, Progress
+from diver.core.types import DiverError, Problem, Progress
 from diver.integrations.engines import refusals
 from diver.integrations.trl import GroupAdvantage, config, lazy, objective
 from diver.methods import METHODS, method_named
@@ -360,6 +361,7 @@ def test_steps_that_are_not_known_yet_are_not_kept(tmp_path):
         ({"epsilon_high": 0.28, "beta": 0.04}, r"set beta=0.0 \(it is 0.04\), epsilon_high=0.2 \(it is 0.28\)"),
         ({"entropy_coef": 0.01}, "set entropy_coef=0.0"),
         ({"router_aux_loss_coef": 0.001}, r"set router_aux_loss_coef=0.0 \(it is 0.001\)"),
+        ({"sync_ref_model": True}, r"set sync_ref_model=False \(it is True\)"),
     ],
 )
 def test_a_configuration_of_another_method_is_refused(changes, told):
@@ -370,6 +372,46 @@ def test_a_configuration_of_another_method_is_refused(changes, told):
     adapter("grpo", arguments(epsilon_high=None))  # which is epsilon in TRL
     adapter("grpo", arguments(use_bias_correction_kl=True))  # of a divergence that is not in the loss
     adapter("grpo", arguments(router_aux_loss_coef=None))  # of experts that a model may not have
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("max_new_tokens", "max_completion_length"),
+        ("max_tokens", "max_completion_length"),
+        ("temperature", "temperature"),
+    ],
+)
+def test_a_limit_or_temperature_that_trl_takes_from_elsewhere_is_refused(name, field):
+    """A response that ends at another limit would count as finished, and log-probs would be of another temperature."""
+    told = f"GRPOConfig.generation_kwargs: {name} takes the place of {field}, which the advantage or the loss reads; "
+    with pytest.raises(DiverError, match=f"^{told}set {field} instead$"):
+        adapter("grpo", arguments(generation_kwargs={"top_k": 5, name: 3}))
+    adapter("grpo", arguments(generation_kwargs={"top_k": 5}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "warns"),
+    [
+        ({}, True),  # TRL's defaults
+        ({"clip_min": 1 - 1e-6, "clip_max": 1 + 1e-6, "mode": "token_truncate"}, False),
+        (
+            {"clip_min": 1 - 1e-6, "clip_max": 1 + 1e-6, "mode": "sequence_mask"},
+            True,
+        ),  # it would leave out every response
+        ({"clip_max": 2.0, "mode": "token_truncate"}, True),
+        ({"correction": False}, False),
+    ],
+)
+def test_a_correction_of_the_loss_for_vllm_is_told_at_once(changes, warns):
+    """The bounds are those of the page."""
+    defaults = {"correction": True, "mode": "sequence_mask", "clip_min": None, "clip_max": 3.0}
+    fields = {f"vllm_importance_sampling_{name}": value for name, value in (defaults | changes).items()}
+    told = "GRPOConfig.vllm_importance_sampling_correction: TRL multiplies the loss by a ratio that is no part of"
+    with pytest.warns(UserWarning, match=told) if warns else warnings.catch_warnings(action="error"):
+        adapter("grpo", arguments(use_vllm=True, **fields))
+    with warnings.catch_warnings(action="error"):
+        adapter("grpo", arguments(use_vllm=False, **fields))
 
 
 def test_a_configuration_of_another_trainer_is_refused():
@@ -566,6 +608,60 @@ def test_a_trainer_with_a_loss_of_its_own_is_refused():
         DiverError, match="the load-balancing loss of a mixture of experts, .* router_aux_loss_coef=0.0"
     ):
         trainer.call()
+
+
+def test_a_trainer_that_was_made_with_another_configuration_is_refused():
+    """TRL's trainer copies most fields, so a later change of `trainer.args` is not one of its loss."""
+    args = arguments()
+    trainer = Trainer([adapter("grpo", args)], args)
+    trainer.loss_type, trainer.epsilon_low, trainer.epsilon_high = "dapo", 0.2, 0.2
+    trainer.router_aux_loss_coef = 0.001  # the coefficient of a model, of which `aux_loss_enabled` decides
+    assert trainer.call() == expected("grpo", 0.0)
+    trainer.loss_type, trainer.scale_rewards = "dr_grpo", "group"
+    with pytest.raises(DiverError) as error:
+        trainer.call()
+    assert str(error.value) == (
+        "the trainer still has scale_rewards='group', loss_type='dr_grpo', from before its GRPOConfig was changed: "
+        "create the trainer again"
+    )
+
+
+def test_what_an_environment_wrote_in_a_rollout_of_ones_own_is_no_part_of_the_response():
+    """TRL takes `env_mask` of a rollout_func as it takes the mask of tools. Each completion is two tokens of the
+    policy, of which the second is an answer, and one of the environment, which is another answer."""
+    batch, seen = Batch(), []
+    batch.given["completions"] = [text + r" \boxed{3}" for text in TEXTS] * 2
+    batch.given["completion_ids"] = [[7, last, 9] for last in range(100, 104)] * 2
+    reward = adapter("grpo", arguments(), on_step=lambda *given: seen.extend(given[1]))
+
+    def scored(tool_mask_list):
+        return reward(**batch.given)
+
+    assert scored([[1, 1, 0]] * 8) == expected("grpo", 0.0)
+    assert [(r.response, r.tokens) for r in seen[0].rollouts] == [(text, [7, 100 + i]) for i, text in enumerate(TEXTS)]
+    scored([[1, 1, 1]] * 8)
+    assert [r.length for r in seen[2].rollouts] == [3] * 4 and seen[2].rollouts[0].response.endswith(r"\boxed{3}")
+
+
+def test_prompts_with_images_are_compared_by_their_text():
+    """Each row of a group has an image object of its own, as datasets decode them."""
+    batch, seen = Batch(chat=True), []
+    for row, prompt in enumerate(batch.given["prompts"]):
+        parts = [{"type": "image", "image": object()}, {"type": "text", "text": prompt[0]["content"]}]
+        batch.given["prompts"][row] = [{"role": "user", "content": parts}]
+    reward = adapter(
+        "grpo", arguments(), outcome=lambda **_: OUTCOMES * 2, on_step=lambda *given: seen.extend(given[1])
+    )
+    assert reward(**batch.given) == expected("grpo", 0.0)
+    assert [group.prompt for group in seen] == ["1+1?", "again, 1+1?"]
+
+
+def test_the_column_of_problems_may_not_be_removed():
+    problem = Problem("p", "1+1?", "2")
+    reward = adapter("grpo", arguments(), problems={"p": problem})
+    with pytest.raises(DiverError, match="the data set has no column problem, .* remove_unused_columns=False"):
+        reward(**Batch().given)
+    assert reward(**Batch().given, problem=["p"] * 8) == expected("grpo", 0.0)
 
 
 def environment_outcome(args):

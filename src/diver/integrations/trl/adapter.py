@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from diver.core.turns import Turn, turns_of
+from diver.core.turns import Turn, content_text, turns_of
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, sampling_metrics
 from diver.integrations.schedule import schedule_steps
 from diver.integrations.seam import decoder
 from diver.integrations.trl.caller import calling_trainer, check_alone, check_loss, is_training, tool_masks
-from diver.integrations.trl.objective import SEAM, check
+from diver.integrations.trl.objective import SEAM, check, config, corrects
 from diver.integrations.trl.outcomes import Outcome, one_outcome
 from diver.methods import Method
 from diver.recipe.data import Source
@@ -86,6 +86,12 @@ class GroupAdvantage:
     ) -> None:
         self.tokenizer, self._decode, self._unlimited = tokenizer, decoder(tokenizer), SEAM.usable(method)
         self._use(args)
+        if corrects(args):
+            warnings.warn(
+                "GRPOConfig.vllm_importance_sampling_correction: TRL multiplies the loss by a ratio that is no part of "
+                "the method; docs/engines/trl.md#vllm has the bounds with which the ratio is 1",
+                stacklevel=2,
+            )
         if outcome is not None and (missing := sorted(self.method.needs & {"grades", "keys"})):
             raise DiverError(
                 f"method {self.method.name!r} needs {', '.join(missing)}, which our verifiers give and `outcome` does "
@@ -108,7 +114,7 @@ class GroupAdvantage:
         trainer = calling_trainer()
         self._use(self.args if trainer is None else trainer.args)
         if trainer is not None:
-            check_loss(trainer)
+            check_loss(trainer, config(self.method))
             check_alone(trainer, self.entry)
             self.ends |= {*getattr(trainer, "eos_token_ids", ())}
         start = time.perf_counter()
@@ -174,10 +180,6 @@ class GroupAdvantage:
         if limit is None and overlong and not overlong.max_tokens:
             raise DiverError("method.overlong.max_tokens: max_completion_length is None, so give the limit here")
         self.args, self.method = args, self._unlimited if limit is None else self._unlimited.limited(limit)
-        self.check(args)
-
-    def check(self, args: Any) -> None:
-        """DiverError if the trainer's configuration `args` is not that of the method."""
         check(args, self.method)
 
     def _graded(
@@ -188,12 +190,18 @@ class GroupAdvantage:
         inputs: Mapping[str, Any],
     ) -> list[Row]:
         """This process's rows with their outcomes, NaN if `outcome` gave None."""
-        truncated, written = self._truncated(tokens, inputs), [*map(_written, completions)]
+        truncated = self._truncated(tokens, inputs)
+        masks = tool_masks() or [None] * len(tokens)
+        sampled = [self._rollout(*row) for row in zip(completions, tokens, masks, strict=True)]
+        written = [*map(_written, completions)]
         grades: Sequence[Grade | None] = [None] * len(completions)
         ends: Sequence[int | None]
         if self.outcome is None:
             problems = self._problems(prompts, inputs)
             thinking = [self._is_thinking(prompt, ids) for prompt, ids in zip(prompts, tokens, strict=True)]
+            for i, (rollout, ids) in enumerate(zip(sampled, tokens, strict=True)):
+                if rollout.length < len(ids) and not rollout.turns:  # the environment of a rollout_func wrote into it
+                    written[i] = rollout.response
             pairs = list(zip(written, problems, strict=True))
             found = verdicts(pairs, self.verification, truncated=truncated, thinking=thinking)
             grades, ends = [v.grade for v in found], [v.answer_end for v in found]
@@ -202,21 +210,12 @@ class GroupAdvantage:
             problems = [Problem("", _text(prompt), "") for prompt in prompts]
             columns = {"prompts": prompts, "completions": completions, "completion_ids": tokens, **inputs}
             rewards, ends = self.outcome(**columns), self._ends_given(columns)
-        rows, masks = [], tool_masks()
-        for i, (prompt, ids, end) in enumerate(zip(prompts, tokens, ends, strict=True)):
-            turns = _turns(completions[i])
-            text = self._response(completions[i], ids, turns)
-            start = text.rfind(written[i])  # the graded text follows the parsed thought
-            rollout = Rollout(
-                text,
-                self._own_tokens(ids, None if masks is None else masks[i], turns),
-                truncated=bool(truncated[i]),
-                grade=grades[i],
-                answer_end=None if end is None or start < 0 else start + end,
-                reward=rewards[i],
-                turns=turns,
-            )
-            rows.append((problems[i], _text(prompt), rollout))
+        rows = []
+        for i, (rollout, end) in enumerate(zip(sampled, ends, strict=True)):
+            start = rollout.response.rfind(written[i])  # the graded text follows the parsed thought
+            known = {"truncated": bool(truncated[i]), "grade": grades[i], "reward": rewards[i]}
+            known["answer_end"] = None if end is None or start < 0 else start + end
+            rows.append((problems[i], _text(prompts[i]), rollout.replace(**known)))
         return rows
 
     def _ends_given(self, columns: Mapping[str, Any]) -> Sequence[int | None]:
@@ -236,27 +235,31 @@ class GroupAdvantage:
         limit = self.args.max_completion_length or 1  # without a limit, no end token means truncated
         return [is_truncated(ids, limit, self.ends) for ids in tokens]
 
-    def _response(self, completion: Any, ids: Sequence[int], turns: Sequence[Turn]) -> str:
-        """All that the policy wrote, also the thoughts and calls that TRL has parsed out of a message.
+    def _rollout(self, completion: Any, ids: Sequence[int], mask: Sequence[int] | None) -> Rollout:
+        """All that the policy wrote, also the thoughts and calls that TRL has parsed out of a message, and its tokens.
 
-        Its tokens are decoded as TRL decodes those that it does not parse. Where tools answered, their tokens are among
-        them and TRL does not say which, so there the assistant's messages are put together again.
+        The tokens are decoded as TRL decodes those that it does not parse. Where tools answered, the assistant's
+        messages are put together again.
+
+        Raises:
+            DiverError: the method needs tokens, and TRL has no mask of the tools.
         """
-        if isinstance(completion, str):
-            return completion
-        own = [turn.text for turn in turns if turn.by_policy]
-        return self._decode(ids) if len(own) == len(turns) else "\n".join(own)
-
-    def _own_tokens(self, ids: Sequence[int], mask: Sequence[int] | None, turns: Sequence[Turn]) -> list[int]:
-        """The tokens that the policy wrote. DiverError if the method needs them and TRL has no mask of the tools."""
-        if all(turn.by_policy for turn in turns):
-            return list(ids)
-        if mask is None and "tokens" in self.method.needs:
+        turns = _turns(completion)
+        texts = [turn.text for turn in turns if turn.by_policy]
+        answered = len(texts) < len(turns)
+        if answered and mask is None and "tokens" in self.method.needs:
             raise DiverError(
                 f"method {self.method.name!r} needs tokens, and this TRL does not say which tokens of a trajectory are "
                 "a tool's; choose a method without lengths, or TRL 1.16"
             )
-        return list(ids) if mask is None else [*compress(ids, mask)]
+        own = list(ids) if mask is None else [*compress(ids, mask)]
+        if answered:
+            text = "\n".join(texts)
+        elif isinstance(completion, str) and len(own) == len(ids):
+            text = completion
+        else:
+            text = self._decode(own)
+        return Rollout(text, own, turns=turns)
 
     def _is_thinking(self, prompt: Any, ids: Sequence[int]) -> bool:
         """Whether the prompt opened a thought that the completion did not close.
@@ -270,6 +273,11 @@ class GroupAdvantage:
 
     def _problems(self, prompts: Sequence[Any], inputs: Mapping[str, Any]) -> list[Problem]:
         if self.problems is not None:
+            if "problem" not in inputs:
+                raise DiverError(
+                    "the data set has no column problem, which names one of `problems`: add it, and set "
+                    "remove_unused_columns=False in the GRPOConfig"
+                )
             return [self.problems[name] for name in inputs["problem"]]
         columns = {name: column for name, column in inputs.items() if isinstance(column, list)} | {"prompt": prompts}
         rows = [{name: column[i] for name, column in columns.items()} for i in range(len(prompts))]
@@ -336,7 +344,9 @@ def gathered(make: Callable[[], list[Row]]) -> tuple[list[Row], int]:
 
 def _text(prompt: Any) -> str:
     """A prompt, text or chat messages, as one string."""
-    return prompt if isinstance(prompt, str) else "\n".join(str(m.get("content") or "") for m in prompt)
+    if isinstance(prompt, str):
+        return prompt
+    return "\n".join(content_text(message.get("content"), i) for i, message in enumerate(prompt))
 
 
 def _turns(completion: Any) -> tuple[Turn, ...]:

@@ -1,7 +1,7 @@
 """The trainer that calls a reward function, and its other reward functions."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from diver.core.types import DiverError
@@ -20,12 +20,8 @@ def calling_trainer() -> Any | None:
     is named in a file is made before the trainer is. The trainer is therefore looked for in the calling frames, by
     attributes that are public in TRL.
     """
-    frame = inspect.currentframe()
-    while frame := frame and frame.f_back:
-        caller = frame.f_locals.get("self")
-        if {"reward_funcs", "args"} <= {*getattr(caller, "__dict__", ())}:
-            return caller
-    return None
+    callers = (variables.get("self") for variables in _calling_frames())
+    return next((c for c in callers if {"reward_funcs", "args"} <= {*getattr(c, "__dict__", ())}), None)
 
 
 def tool_masks() -> Sequence[Sequence[int]] | None:
@@ -33,12 +29,14 @@ def tool_masks() -> Sequence[Sequence[int]] | None:
 
     TRL passes a reward function no mask. It is a local variable of the function that scores the completions.
     """
+    return next((variables[TOOL_MASKS] for variables in _calling_frames() if TOOL_MASKS in variables), None)
+
+
+def _calling_frames() -> Iterator[Mapping[str, Any]]:
+    """The local variables of each function above this call, the nearest first."""
     frame = inspect.currentframe()
     while frame := frame and frame.f_back:
-        if TOOL_MASKS in frame.f_locals:
-            masks: Sequence[Sequence[int]] | None = frame.f_locals[TOOL_MASKS]
-            return masks
-    return None
+        yield frame.f_locals
 
 
 def is_training(trainer: Any) -> bool:
@@ -46,8 +44,17 @@ def is_training(trainer: Any) -> bool:
     return getattr(getattr(trainer, "model", None), "training", True)
 
 
-def check_loss(trainer: Any) -> None:
-    """Raises DiverError if the trainer has another loss than GRPOTrainer's, or a term that no method has."""
+def check_loss(trainer: Any, wanted: Mapping[str, Any]) -> None:
+    """Raises DiverError if the trainer has another loss than GRPOTrainer's, or a term that no method has.
+
+    Most fields of the GRPOConfig are read when the trainer is created. They must have been as `wanted` then.
+    """
+    copied = {name: getattr(trainer, name, value) for name, value in wanted.items() if name != "router_aux_loss_coef"}
+    if before := [f"{name}={value!r}" for name, value in copied.items() if value != wanted[name]]:
+        raise DiverError(
+            f"the trainer still has {', '.join(before)}, from before its GRPOConfig was changed: create the trainer "
+            "again"
+        )
     classes = type(trainer).__mro__
     names = [cls.__name__ for cls in classes]
     for cls in classes[: names.index("GRPOTrainer")] if "GRPOTrainer" in names else ():

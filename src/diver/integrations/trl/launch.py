@@ -36,7 +36,7 @@ With the correction off, TRL would not log how far the log-probs are apart (docs
 def arguments(recipe: Recipe) -> dict[str, Any]:
     """The fields of GRPOConfig for `recipe`. DiverError for what TRL cannot do, with the key and the reason.
 
-    A rollout step is `updates` optimizer steps, each on the responses to mini_batch_size problems.
+    A rollout step is `updates` optimizer steps, each on as many responses as mini_batch_size problems have.
     """
     train, trl, log = recipe.train, recipe.trl, recipe.log
     updates = train.batch_size // train.mini_batch_size

@@ -30,6 +30,7 @@ OBJECTIVE: dict[str, Any] = {
     "multi_objective_aggregation": "sum_then_normalize",
     "importance_sampling_level": "token",
     "use_bias_correction_kl": False,  # TRL's default multiplies the divergence by the ratio
+    "sync_ref_model": False,  # the divergence is from the policy with which the run begins
     "top_entropy_quantile": 1.0,
     "delta": None,  # a third clip
     "mask_truncated_completions": False,
@@ -38,18 +39,24 @@ OBJECTIVE: dict[str, Any] = {
     "router_aux_loss_coef": 0.0,  # TRL's default is that of a mixture of experts
 }
 """What every method requires: advantages pass through as they are, and the loss has no term that the method has not."""
+REPLACED = {
+    "max_new_tokens": "max_completion_length",
+    "max_tokens": "max_completion_length",
+    "temperature": "temperature",
+}
+"""Keys of `generation_kwargs` -> the field that they replace where TRL samples, and nowhere else."""
 OLDEST = oldest("trl")
 """The first TRL that knows scale_rewards="none"."""
-ADDED: dict[str, tuple[tuple[int, int], Any]] = {
-    "use_bias_correction_kl": ((0, 26), False),
-    "multi_objective_aggregation": ((0, 27), "sum_then_normalize"),
-    "off_policy_mask_threshold": ((0, 27), None),
-    "entropy_coef": ((1, 8), 0.0),
-    "use_adaptive_entropy": ((1, 8), False),
-    "router_aux_loss_coef": ((1, 7), 0.0),
+ADDED = {
+    "use_bias_correction_kl": (0, 26),
+    "multi_objective_aggregation": (0, 27),
+    "off_policy_mask_threshold": (0, 27),
+    "router_aux_loss_coef": (1, 7),
+    "entropy_coef": (1, 8),
+    "use_adaptive_entropy": (1, 8),
 }
-"""The fields of GRPOConfig that came later: since which TRL, and the value that is what an older one does without
-it."""
+"""The fields of GRPOConfig that came later, with the first TRL that has them. An older one does without them what
+OBJECTIVE says."""
 BY_STEPS = (1, 10)
 """The first TRL whose losses over tokens are those of an optimizer step: until then "luspo" counts padding, and "dapo"
 divides each step by the tokens of the whole generation."""
@@ -116,11 +123,10 @@ def known(fields: Mapping[str, Any]) -> dict[str, Any]:
         )
     if (loss := fields.get("loss_type")) in ("cispo", "sapo") and version < BY_STEPS:
         raise DiverError(f"{name}: its loss {loss} was not compared with ours; {dotted(BY_STEPS)} or newer is needed")
-    missing = {field for field, (since, _) in ADDED.items() if field in fields and version < since}
-    for field in sorted(missing):
-        since, absent = ADDED[field]
-        if fields[field] != absent:
-            raise DiverError(f"{name}, without {field} = {fields[field]!r}: {dotted(since)} or newer is needed")
+    missing = {field for field, since in ADDED.items() if field in fields and version < since}
+    if "entropy_coef" in missing and fields["entropy_coef"]:
+        since, coef = dotted(ADDED["entropy_coef"]), fields["entropy_coef"]
+        raise DiverError(f"{name}, without entropy_coef = {coef!r}: {since} or newer is needed")
     return {field: value for field, value in fields.items() if field not in missing}
 
 
@@ -135,6 +141,17 @@ def installed() -> tuple[int, int] | None:
 
 def dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
+
+
+def corrects(args: Any) -> bool:
+    """Whether TRL multiplies the loss by the ratio of the trainer's to vLLM's probabilities, which no method has."""
+    if not getattr(args, "use_vllm", False) or not getattr(args, "vllm_importance_sampling_correction", False):
+        return False
+    mode, *bounds = (
+        getattr(args, f"vllm_importance_sampling_{name}", None) for name in ("mode", "clip_min", "clip_max")
+    )
+    at_1 = None not in bounds and max(abs(bound - 1) for bound in bounds) < 1e-3
+    return not (at_1 and mode in ("token_truncate", "sequence_truncate"))
 
 
 def check(args: Any, method: Method) -> None:
@@ -161,6 +178,12 @@ def check(args: Any, method: Method) -> None:
     if wrong:
         made = ", after it is made: Unsloth changes it by itself" if unsloth else ""
         raise DiverError(f"GRPOConfig is not that of method {method.name!r}: set {', '.join(wrong)}{made}")
+    for name in getattr(args, "generation_kwargs", None) or ():
+        if name in REPLACED:
+            raise DiverError(
+                f"GRPOConfig.generation_kwargs: {name} takes the place of {REPLACED[name]}, which the advantage or the "
+                f"loss reads; set {REPLACED[name]} instead"
+            )
     version, each, steps = installed(), args.gradient_accumulation_steps, args.steps_per_generation
     if version and version < BY_STEPS and args.loss_type == LOSS_TYPES["token-mean"] and steps != each:
         raise DiverError(
