@@ -134,7 +134,6 @@ def test_a_verl_configured_for_another_method_is_refused():
         ("algorithm.rollout_correction.bypass_mode", "replayed responses have no log-probs of this step's sampler"),
         ("actor_rollout_ref.rollout.enable_rollout_routing_replay", "the bank does not keep the experts"),
         ("critic.enable", "a critic would learn from replayed responses"),
-        ("distillation.enabled", "replayed responses have no log-probs of the teacher"),
     ],
 )
 def test_what_replay_cannot_have_beside_it_is_told_in_a_line(key, reason):
@@ -148,6 +147,61 @@ def test_what_replay_cannot_have_beside_it_is_told_in_a_line(key, reason):
     assert told.startswith(f"{key}=true with method.replay: {reason}") and told.endswith(f"; set {key}=false")
     assert "\n" not in told
     check(method_named("clip-higher"), {**overrides(method_named("clip-higher")), key: True}.get)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "told"),
+    [
+        (
+            "diver-mix",
+            {"algorithm.filter_groups.enable": True},
+            "algorithm.filter_groups.enable=true with method 'diver-mix': verl would leave out groups that the method "
+            "trains on; set algorithm.filter_groups.enable=false",
+        ),
+        (
+            "clip-higher",
+            {"distillation.enabled": True},
+            "distillation.enabled=true with method 'clip-higher': the method's loss has no term of a teacher; set "
+            "distillation.enabled=false",
+        ),
+        (
+            "clip-higher",
+            {"reward.custom_reward_function.path": "mine.py"},
+            "reward.custom_reward_function.path=mine.py beside reward.reward_manager.name=diver, which grades by our "
+            "verifiers: only one of them would give the rewards; choose another reward manager, such as naive, or "
+            "leave it out",
+        ),
+        (
+            "clip-higher",
+            {"reward.reward_model.enable": True},
+            "reward.reward_model.enable=true beside reward.reward_manager.name=diver, which grades by our verifiers: "
+            "only one of them would give the rewards; choose another reward manager, such as naive, or leave it out",
+        ),
+        (
+            "dr-grpo",
+            {"data.train_batch_size": 8, f"{ACTOR}.ppo_mini_batch_size": 32},
+            f"{ACTOR}.ppo_mini_batch_size=32 is above data.train_batch_size=8: verl would divide the loss by 32 "
+            f"problems; set {ACTOR}.ppo_mini_batch_size=8",
+        ),
+    ],
+)
+def test_what_verl_would_do_otherwise_than_the_method_is_told_in_a_line(name, changes, told):
+    method = method_named(name, loss={"aggregation": "sequence-mean" if name == "dr-grpo" else "token-mean"})
+    given = overrides(method)
+    check(method, given.get)
+    with pytest.raises(DiverError) as error:
+        check(method, {**given, **changes}.get)
+    assert str(error.value) == told
+
+
+def test_what_verl_does_as_the_method_is_not_refused():
+    dapo, higher = method_named("dapo"), method_named("clip-higher")
+    assert dapo.selection.filter_groups
+    check(dapo, overrides(dapo).get)
+    naive = {"reward.reward_manager.name": "naive", "reward.custom_reward_function.path": "mine.py"}
+    check(higher, {**overrides(higher), **naive}.get)
+    sizes = {"data.train_batch_size": 8, f"{ACTOR}.ppo_mini_batch_size": 32}  # padding has no tokens
+    check(higher, {**overrides(higher), **sizes}.get)
 
 
 @pytest.mark.parametrize("term", ["kl_coef", "entropy_coef"])

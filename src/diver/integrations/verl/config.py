@@ -41,7 +41,8 @@ KEY = "algorithm.diver"
 ACTOR = "actor_rollout_ref.actor"
 ROLLOUT = "actor_rollout_ref.rollout"
 GROUP = f"{ROLLOUT}.n"
-FILTER = {"algorithm.filter_groups.enable": True, "algorithm.filter_groups.metric": "acc"}
+FILTERS = "algorithm.filter_groups.enable"
+FILTER = {FILTERS: True, "algorithm.filter_groups.metric": "acc"}
 """verl itself samples others in the place of groups without a signal, without a limit; acc is the outcome."""
 AGGREGATIONS = {
     "token-mean": "token-mean",
@@ -73,9 +74,10 @@ OFF_WITH_REPLAY = {
     "algorithm.rollout_correction.bypass_mode": "replayed responses have no log-probs of this step's sampler",
     f"{ROLLOUT}.enable_rollout_routing_replay": "the bank does not keep the experts of a response",
     "critic.enable": "a critic would learn from replayed responses, which have no reward",
-    "distillation.enabled": "replayed responses have no log-probs of the teacher",
 }
 """What verl cannot do in a run with `method.replay`, and why."""
+REWARDS = ("reward.custom_reward_function.path", "reward.reward_model.enable")
+"""Where rewards come from with another reward manager than ours."""
 
 
 @settings
@@ -179,9 +181,27 @@ def check(method: Method, select: Callable[[str], Any]) -> None:
             f"verl is not configured for method {method.name!r}; add: {' '.join(wrong)} (or change {KEY} to what is "
             "meant)"
         )
-    for key, reason in OFF_WITH_REPLAY.items() if "replay" in method.needs else ():
+    off = {"distillation.enabled": "the method's loss has no term of a teacher"}
+    if "replay" in method.needs:
+        off |= OFF_WITH_REPLAY
+    if not method.selection.filter_groups:
+        off[FILTERS] = "verl would leave out groups that the method trains on (method.selection.filter_groups)"
+    for key, reason in off.items():
         if select(key):
-            raise DiverError(f"{key}={hydra(select(key))} with method.replay: {reason}; set {key}=false")
+            what = "method.replay" if key in OFF_WITH_REPLAY else f"method {method.name!r}"
+            raise DiverError(f"{key}={hydra(select(key))} with {what}: {reason}; set {key}=false")
+    for key in REWARDS if select("reward.reward_manager.name") == NAME else ():
+        if select(key):
+            raise DiverError(
+                f"{key}={hydra(select(key))} beside reward.reward_manager.name={NAME}, which grades by our verifiers: "
+                "only one of them would give the rewards; choose another reward manager, such as naive, or leave it out"
+            )
+    batch, mini_batch = select("data.train_batch_size"), select(f"{ACTOR}.ppo_mini_batch_size")
+    if method.loss.aggregation != "token-mean" and batch and mini_batch and mini_batch > batch:
+        raise DiverError(
+            f"{ACTOR}.ppo_mini_batch_size={mini_batch} is above data.train_batch_size={batch}: verl would divide the "
+            f"loss by {mini_batch} problems; set {ACTOR}.ppo_mini_batch_size={batch}"
+        )
     if (size := select(GROUP)) is not None:
         method.check_group_size(size, GROUP)
 

@@ -37,6 +37,7 @@ FIXED: dict[str, Any] = {
 
 ONLY = {
     f"{ROLLOUT}.multi_turn.enable": ("false", "the problems have no tools, and the prompt is the whole conversation"),
+    "trainer.use_v1": ("true", "the plugin is one of verl's V1 trainers"),
     "trainer.v1.trainer_mode": (NAME, "whole groups are shaped in verl's synchronous trainer only"),
 }
 """Options of verl with the only value that `diver train` can run, and the reason."""
