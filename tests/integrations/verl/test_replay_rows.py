@@ -3,6 +3,7 @@
 import dataclasses
 from contextlib import nullcontext
 from itertools import product
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +16,7 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo.core_algos import get_policy_loss_fn
 from verl.workers.config import ActorConfig, PolicyLossConfig
 
+from diver.core.run_folder import RunFolder
 from diver.core.turns import turns_of_tokens
 from diver.core.types import DiverError, Group, Problem, Rollout
 from diver.integrations.verl import replay, trainer
@@ -23,6 +25,7 @@ from diver.integrations.verl.replay import Kind, MiniBatches, add_rows, row_mult
 from diver.losses import CispoLoss, ClipLoss, DppoLoss, GspoLoss, SapoLoss
 from diver.losses.base import Tokens, row_weights
 from diver.methods import method_named
+from diver.train.alerts import AlertLog
 from diver.train.checkpoint import read_state, write_state
 
 S, R, P = Kind
@@ -242,15 +245,65 @@ def test_entropy_and_mismatch_are_means_over_the_policys_tokens(monkeypatch):
     assert metrics == {"diver/policy/entropy": 3.0, "diver/policy/logprob_mismatch": 0.25}
 
 
-def test_the_state_of_a_checkpoint_goes_with_its_actor(tmp_path):
-    """verl deletes the actor of step 2 alone; in step 9 it is still there, as after a resume."""
-    for step in (2, 9, 10, 11):
-        folder = tmp_path / f"global_step_{step}"
+def saved(home, steps):
+    """Checkpoints with a state and an actor, but for step 2, whose actor verl has deleted."""
+    for step in steps:
+        folder = home / f"global_step_{step}"
         write_state(folder, {"replay": {"tokens": np.array([step], np.int32)}})
         if step != 2:
             (folder / "actor").mkdir()
-    trainer.drop_states(tmp_path, None)
-    assert [read_state(tmp_path / f"global_step_{step}") != {} for step in (2, 9, 10, 11)] == [True] * 4
-    trainer.drop_states(tmp_path, 2)
-    assert [read_state(tmp_path / f"global_step_{step}") != {} for step in (2, 9, 10, 11)] == [False, True, True, True]
+
+
+def whole(home, steps):
+    """Which of the steps have a state, and which an actor."""
+    folders = [home / f"global_step_{step}" for step in steps]
+    return [[step for step, f in zip(steps, folders, strict=True) if found(f)] for found in (read_state, has_actor)]
+
+
+def has_actor(folder):
+    return (folder / "actor").is_dir()
+
+
+def test_the_state_of_a_checkpoint_goes_with_its_actor(tmp_path):
+    """verl deletes the actor of step 2 alone; in step 9 it is still there, as after a resume."""
+    steps = (2, 9, 10, 11)
+    saved(tmp_path, steps)
+    trainer.drop_old(tmp_path, 11, None, actors=True)
+    assert whole(tmp_path, steps) == [[2, 9, 10, 11], [9, 10, 11]]
+    trainer.drop_old(tmp_path, 11, 2, actors=False)
+    assert whole(tmp_path, steps) == [[9, 10, 11], [9, 10, 11]]
     assert not [*(tmp_path / "global_step_2").iterdir()]
+
+
+def test_checkpoints_of_before_a_resume_are_deleted_in_a_run_of_diver_train(tmp_path):
+    """verl keeps two, and after a resume at step 9 it knows those alone that it has saved since. Step 30 is of a run
+    that went on after step 9 before: it is neither deleted nor counted."""
+    steps = (2, 9, 10, 11, 30)
+    saved(tmp_path, steps)
+    trainer.drop_old(tmp_path, 11, 2, actors=True)
+    assert whole(tmp_path, steps) == [[10, 11, 30]] * 2
+
+
+def test_the_state_is_that_of_the_checkpoint_from_which_verl_resumes():
+    section = {"resume_mode": "auto", "resume_from_path": None, "default_local_dir": "runs/b"}
+    assert trainer.resumed_from(OmegaConf.create(section), 4) == Path("runs/b/global_step_4")
+    section |= {"resume_mode": "resume_path", "resume_from_path": "runs/a/global_step_4"}
+    assert trainer.resumed_from(OmegaConf.create(section), 4) == Path("runs/a/global_step_4")
+
+
+def test_the_row_of_a_step_is_written_before_its_checkpoint(monkeypatch, tmp_path):
+    """verl saves the checkpoint and validates between its step and its metrics: a kill there lost the row."""
+
+    def step(self, metrics, timing_raw):
+        metrics |= {"diver/reward/outcome": 0.5, "actor/pg_loss": 0.25, "actor/kl_loss": 9.0}
+        timing_raw["gen"] = 2.0
+        return "batch"
+
+    monkeypatch.setattr(trainer.PPOTrainerSync, "step", step)
+    run = object.__new__(trainer.DiverTrainer)
+    run.method, run.global_steps = method_named("grpo", loss={"aggregation": "token-sum"}), 3
+    run.alerts = AlertLog([])
+    with RunFolder(tmp_path / "run", {}, {}) as run.folder:
+        assert run.step({}, {}) == "batch"
+    (row,) = run.folder.rows("metrics.jsonl")
+    assert row == {"step": 3, "reward/outcome": 0.5, "policy/loss": 0.25, "time/sample": 2.0}

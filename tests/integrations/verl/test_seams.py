@@ -240,8 +240,9 @@ def test_groups_that_are_not_whole_are_refused(monkeypatch, keys, changes, told)
 
 def manager_of(method, tokenizer, folder):
     GenerationConfig(eos_token_id=[tokenizer.eos_token_id, MORE]).save_pretrained(folder)  # as models with two ends
-    config = {"algorithm": {"diver": {"method": {"name": method}}}, "data": {"max_response_length": 40}}
-    config = OmegaConf.create({**config, "actor_rollout_ref": {"model": {"path": str(folder)}}})
+    policy = {"model": {"path": str(folder)}, "rollout": {"response_length": 40}}  # by default data.max_response_length
+    config = {"algorithm": {"diver": {"method": {"name": method}}}, "data": {"max_response_length": 1000}}
+    config = OmegaConf.create({**config, "actor_rollout_ref": policy})
     return get_reward_manager_cls("diver")(config=config, tokenizer=tokenizer, compute_score=None)
 
 

@@ -31,7 +31,7 @@ class DiverRewardManager(RewardManagerBase):
 
     def __init__(self, config: DictConfig, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
-        self.limit, self.ends = config.data.max_response_length, ends(config, tokenizer)
+        self.limit, self.ends = config.actor_rollout_ref.rollout.response_length, ends(config, tokenizer)
         plugin = read_plugin(OmegaConf.to_container(config.algorithm, resolve=True).get(NAME))
         self.grader = BatchedGrader(plugin.verify)
         self.with_key = "keys" in plugin.method.needs

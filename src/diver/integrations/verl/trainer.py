@@ -9,6 +9,7 @@ log, dump       critic/score is the task's reward, critic/rewards the shaped one
 
 import dataclasses
 import json
+import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -84,7 +85,10 @@ def estimate(*, response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
     """
     advantages = _advantages.get()
     if advantages is None:
-        raise DiverError(f"algorithm.adv_estimator={NAME} needs trainer.v1.trainer_mode={NAME}, which computes them")
+        raise DiverError(
+            f"algorithm.adv_estimator={NAME} needs trainer.v1.trainer_mode={NAME}, which computes them, and "
+            "trainer.use_v1=true"
+        )
     per_token, own = torch.zeros(response_mask.shape), response_mask.bool().cpu()
     for row, mask, values in zip(per_token, own, advantages, strict=True):
         if mask.any():  # else the whole response is left out of the loss
@@ -100,7 +104,8 @@ class DiverTrainer(PPOTrainerSync):
 
     def __init__(self, config: DictConfig) -> None:
         plugin = read_plugin(OmegaConf.to_container(config.algorithm, resolve=True).get(NAME))
-        self.method = plugin.method.limited(config.data.max_response_length)
+        self.limit = config.actor_rollout_ref.rollout.response_length  # where verl cuts a response
+        self.method = plugin.method.limited(self.limit)
         self.folder = run_folder(plugin)
         check(self.method, lambda key: OmegaConf.select(config, key))
         with open_dict(config):  # elsewhere verl asks for this word when it means a synchronous trainer
@@ -119,12 +124,25 @@ class DiverTrainer(PPOTrainerSync):
         self.ends = ends(self.config, self.tokenizer)
         home = Path(self.config.trainer.default_local_dir)
         if self.global_steps and "state" in self.method.needs:
-            self.state = read_state(home / f"global_step_{self.global_steps}")
+            self.state = read_state(resumed_from(self.config.trainer, self.global_steps))
         self.schedule_steps = schedule_steps(home, self.global_steps, self.total_training_steps)
         if self.folder:
             self.folder.check_saved(self.global_steps)
             self.folder.keep_until(self.global_steps)
             self.alerts = AlertLog(self.folder.rows("metrics.jsonl"), named=also_named("verl"))
+
+    def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
+        """verl's, and its row of the run folder: a checkpoint of this step, which is saved next, has the row then."""
+        batch = super().step(metrics, timing_raw)
+        if self.folder:
+            given = metrics | {f"timing_s/{name}": seconds for name, seconds in timing_raw.items()}
+            ours = {k.removeprefix(f"{NAME}/"): v for k, v in given.items() if k.startswith(f"{NAME}/")}
+            verls = {name: given[key] for name, key in METRICS.items() if key in given}
+            if self.method.loss.aggregation == "token-sum":  # verl's is then a sum over tokens, and ours a mean
+                verls.pop("policy/kl", None)
+            self.folder.append("metrics.jsonl", {"step": self.global_steps, **ours, **verls})
+            self.alerts.log(self.global_steps, {**ours, **verls})
+        return batch
 
     def _next_train_batch(self, num_prompts: int | None = None) -> TensorDict:
         batch = super()._next_train_batch(num_prompts)
@@ -181,9 +199,9 @@ class DiverTrainer(PPOTrainerSync):
 
     def _shape(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """The rows that are trained on; their rewards and advantages are kept in this trainer for the steps to come."""
-        progress, data, decode = self._progress, self.config.data, decoder(self.tokenizer)
-        truncated = partial(is_truncated, limit=data.max_response_length, ends=self.ends)
-        sampled = read_groups(batch, data.train_batch_size, self.group_size, decode, truncated)
+        progress, prompts, decode = self._progress, self.config.data.train_batch_size, decoder(self.tokenizer)
+        truncated = partial(is_truncated, limit=self.limit, ends=self.ends)
+        sampled = read_groups(batch, prompts, self.group_size, decode, truncated)
         if "keys" in self.method.needs and any(r.key is None for group in sampled.values() for r in group.rollouts):
             raise DiverError(f"method {self.method.name!r} needs keys: set reward.reward_manager.name={NAME}")
         ends_known = any(rollout.answer_end is not None for group in sampled.values() for rollout in group.rollouts)
@@ -317,24 +335,18 @@ class DiverTrainer(PPOTrainerSync):
         metrics.update({f"{NAME}/{name}": value for name, value in found.items()})
 
     def _compute_metrics(self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
-        """verl's metrics of a step, which are of sampled rows, also as the row of the run folder."""
+        """verl's metrics of a step, which are of sampled rows."""
         super()._compute_metrics(self._sampled(batch), metrics, *args, **kwargs)
-        if self.folder:
-            ours = {k.removeprefix(f"{NAME}/"): v for k, v in metrics.items() if k.startswith(f"{NAME}/")}
-            verls = {name: metrics[key] for name, key in METRICS.items() if key in metrics}
-            if self.method.loss.aggregation == "token-sum":  # verl's is then a sum over tokens, and ours a mean
-                verls.pop("policy/kl", None)
-            self.folder.append("metrics.jsonl", {"step": self.global_steps, **ours, **verls})
-            self.alerts.log(self.global_steps, {**ours, **verls})
 
     def _save_checkpoint(self) -> None:
+        home, step = Path(self.config.trainer.default_local_dir), self.global_steps
         if self.state:  # first: verl writes last that this checkpoint is whole
-            write_state(Path(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}"), self.state)
+            write_state(home / f"global_step_{step}", self.state)
         super()._save_checkpoint()
-        drop_states(Path(self.config.trainer.default_local_dir), self.config.trainer.max_actor_ckpt_to_keep)
-        saved = Path(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}", "actor", "huggingface")
+        drop_old(home, step, self.config.trainer.max_actor_ckpt_to_keep, actors=self.folder is not None)
+        saved = home / f"global_step_{step}" / "actor" / "huggingface"
         if self.folder and saved.is_dir():
-            self.folder.link_checkpoint(self.global_steps, saved)
+            self.folder.link_checkpoint(step, saved)
 
     def _log_rollout_data(self, batch: KVBatchMeta, *args: Any, **kwargs: Any) -> None:
         super()._log_rollout_data(self._sampled(batch), *args, **kwargs)
@@ -349,13 +361,25 @@ class DiverTrainer(PPOTrainerSync):
         super()._dump_generations(reward_extra_infos_dict=reward_extra_infos_dict, **rows)
 
 
-def drop_states(home: Path, keep: int | None) -> None:
-    """Delete the method's state, which may be a bank of GB, in all but the newest `keep` checkpoints of `home`.
+def resumed_from(trainer: DictConfig, step: int) -> Path:
+    """The checkpoint of `step` from which verl has resumed, by its section `trainer`."""
+    if trainer.resume_mode == "resume_path":
+        return Path(trainer.resume_from_path)
+    return Path(trainer.default_local_dir, f"global_step_{step}")
 
-    verl deletes the folder `actor` of an old checkpoint and nothing else. Where it is still there, the state stays.
+
+def drop_old(home: Path, step: int, keep: int | None, *, actors: bool) -> None:
+    """Delete what verl leaves of all but the newest `keep` checkpoints of `home` up to `step`.
+
+    verl deletes the folder `actor` of an old checkpoint and nothing else. It forgets those of before a resume, which
+    are deleted with `actors`. The method's state, which may be a bank of GB, goes with the actor.
     """
-    saved = sorted((file.parent for file in home.glob(f"global_step_*/{STATE}")), key=lambda p: int(p.name[12:]))
-    for folder in saved[:-keep] if keep else ():
+    names = (folder.name.removeprefix("global_step_") for folder in home.glob("global_step_*"))
+    saved = sorted(int(name) for name in names if name.isdigit() and int(name) <= step)
+    for number in saved[:-keep] if keep else ():
+        folder = home / f"global_step_{number}"
+        if actors:
+            shutil.rmtree(folder / "actor", ignore_errors=True)
         if not (folder / "actor").exists():
             for name in (STATE, ARRAYS):
                 (folder / name).unlink(missing_ok=True)
