@@ -111,6 +111,7 @@ def test_verls_own_options_have_the_last_word():
         command(recipe, ["+data.apply_chat_template_kwargs.enable_thinking=false"])
     for option, told in (
         ("actor_rollout_ref.rollout.multi_turn.enable=true", "the problems have no tools, and the prompt is the whole"),
+        ("trainer.use_v1=false", "the plugin is one of verl's V1 trainers"),
         ("trainer.v1.trainer_mode=separate_async", "whole groups are shaped in verl's synchronous trainer only"),
     ):
         with pytest.raises(DiverError) as error:
