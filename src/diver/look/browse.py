@@ -137,7 +137,7 @@ def browse_rollouts(config: Browse) -> None:
         return
     out = config.out or Path("browse.html")
     written, figures = config.paths(out.parent, out.stem), config.figure_paths(out.parent, out.stem)
-    check_written([out, *written], paths.values())
+    check_written([out, *written], paths.values(), mine=out.exists())
     check_page(out)
     for source in sources:
         source.look()

@@ -10,7 +10,7 @@ from typing import Any
 
 from diver.core.extras import require
 from diver.core.figures import write_intervals
-from diver.core.files import to_json, write_jsonl, write_text
+from diver.core.files import read_json, to_json, write_jsonl, write_text
 from diver.core.progress import progress
 from diver.core.run_folder import given_name, run_name
 from diver.core.settings import Positional, settings
@@ -100,8 +100,7 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     out = config.out
     files = [*FILES, *(path.name for path in config.paths(Path()))]
     if out is not None:
-        check_out(out, files, paths_of(config.rollouts).values())
-        page.check_page(out / "index.html")
+        check_out(out, files, paths_of(config.rollouts).values(), mine=_has_results(out))
     require("scipy")  # SciPy computes the intervals
     show, log = log, config.notes(log)
     ks = parse_ks(config.k)
@@ -125,7 +124,6 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     upright = result.upright()
     config.show(result, f"\n{markdown(upright[0], upright[1:])}\n{NOTE}", show)
     if out is not None:
-        write_jsonl(out / "groups.jsonl", _rows(groups, ks, config.threshold))
         of_paths = {
             name: {
                 "problems": len(table.problems),
@@ -141,7 +139,8 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
             for name, table in tables.items()
         }
         summaries = {"metrics": config.names, "diversity": dataclasses.asdict(config.diversity), "rollouts": of_paths}
-        write_text(out / "summary.json", to_json(summaries) + "\n")
+        write_text(out / "summary.json", to_json(summaries) + "\n")  # first: it says whose the folder is
+        write_jsonl(out / "groups.jsonl", _rows(groups, ks, config.threshold))
         shown = []
         for name, of_path in groups.items():
             prefix, usual = f"{name}: " if len(groups) > 1 else "", usual_size(of_path)
@@ -167,6 +166,14 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
             write_intervals(result, *figures)
         log(f"written: {', '.join(files)} in {out}")
     return tables
+
+
+def _has_results(out: Path) -> bool:
+    """Whether the folder has the results of an earlier `diver measure`, by its summary.json."""
+    try:
+        return (out / "summary.json").exists() and {"metrics", "rollouts"} <= read_json(out / "summary.json").keys()
+    except DiverError:
+        return False
 
 
 def _remarks(groups: Sequence[Group], tokenize: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from diver.core.files import JsonlLog, lock, to_json, write_jsonl, write_text
 from diver.core.progress import progress_bar
 from diver.core.settings import Positional, settings
-from diver.core.tables import Log
+from diver.core.tables import Log, counted
 from diver.core.types import DiverError
 from diver.evaluate.config import read_json_flag
 from diver.look.judge.answers import Case, read_cases
@@ -133,7 +133,7 @@ class Counting(EndpointGenerator):
 def run(judge: Judge, log: Log = print) -> None:
     """Have the answers ranked; write FILES."""
     cases = read_cases(judge.named, judge.benchmarks, judge.answer, judge.limit, log)
-    check_out(judge.out, FILES, judge.named.values())
+    check_out(judge.out, FILES, judge.named.values(), mine=(judge.out / "replies.jsonl").exists())
     judge.out.mkdir(parents=True, exist_ok=True)
     with lock(judge.out):
         with JsonlLog(judge.out / "replies.jsonl") as replies_log:
@@ -268,6 +268,8 @@ def _summary(result: Mapping[str, Any], decisions: Sequence[Decision]) -> str:
         "prompt, "
         f"{result['tokens']:,} of reply" + ("" if result["dollars"] is None else f", ${result['dollars']:.4f}"),
     ]
+    if uncounted := result["prompts_not_counted"]:
+        lines[-1] += f"; the server did not count the prompts of {counted(uncounted, 'request')}, which cost more"
     if mean_ranks := result["mean_rank_by_position"]:
         shown = ", ".join(f"{rank:.2f}" for rank in mean_ranks)
         lines.append(f"mean rank of the answer shown first, second, ...: {shown}; equal without position bias")
