@@ -435,7 +435,9 @@ def test_what_is_not_its_own_page_is_not_replaced(tmp_path):
         (["--out", "."], "--out .: is a folder; name the page, such as page.html"),
     ]:
         assert message in fails("browse", "a.csv", *options, cwd=tmp_path)
-    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == dict.fromkeys(("a.csv", "new.csv", "notes.html"), rows)
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == dict.fromkeys(
+        ("a.csv", "new.csv", "notes.html"), rows
+    )
     for _ in range(2):  # its own page is replaced
         succeeds("browse", "a.csv", "--out", "b.html", "--format", "csv", cwd=tmp_path)
 

@@ -1,6 +1,5 @@
 """`diver grade`: responses that exist already, graded against reference answers, and compared with their labels."""
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from diver.core.seeds import digest
 from diver.core.settings import Positional, settings
 from diver.core.statistics import Estimate, bounds_of, by_problem, interval, pass_at_k
 from diver.core.tables import Cell, Export, Measure, Table, counted, export, write_table
-from diver.core.types import DiverError, Grade, Problem, Rollout
+from diver.core.types import Grade, Problem, Rollout
 from diver.evaluate.config import parse_ks
 from diver.evaluate.evaluate import AUTO, CHUNK, SCORED, answer, grader_for
 from diver.evaluate.results import Log, MemoryLog
@@ -69,8 +68,6 @@ class GradeConfig(Columns, Export):
         if self.grader != AUTO:
             get_grader(self.grader, "--grader")
         parse_ks(self.k)
-        if not math.isfinite(self.threshold):
-            raise DiverError(f"--threshold: must be a finite number, not {self.threshold}")
         self.check_export(self.out)
 
 

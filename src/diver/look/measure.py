@@ -13,7 +13,7 @@ from diver.core.figures import write_intervals
 from diver.core.files import read_json, to_json, write_jsonl, write_text
 from diver.core.progress import progress
 from diver.core.run_folder import given_name, run_name
-from diver.core.settings import Positional, settings
+from diver.core.settings import NonNegativeInt, Positional, settings
 from diver.core.statistics import effective_number
 from diver.core.tables import Cell, Export, Log, Table, clean, markdown
 from diver.core.tables import Measure as Column
@@ -70,7 +70,7 @@ class Measure(Columns, Export):
     """Values of k for Pass@k, where outcomes are known."""
     out: Path | None = None
     """Folder for groups.jsonl, summary.json and index.html. The page index.html shows the groups."""
-    groups: int = 200
+    groups: NonNegativeInt = 200
     """Maximum number of groups on the page, evenly spaced."""
     diversity: Diversity = Diversity()
     """How the metrics are measured; the same keys as method.diversity of a recipe."""
@@ -79,10 +79,6 @@ class Measure(Columns, Export):
         if not self.rollouts:
             raise DiverError("name at least one file or folder of rollouts")
         self.check_export(self.out)
-        if self.groups < 0:
-            raise DiverError(f"--groups: must be at least 0, not {self.groups}")
-        if not math.isfinite(self.threshold):
-            raise DiverError(f"--threshold: must be a finite number, not {self.threshold}")
         if self.diversity.horizon is not None or self.diversity.tokenize == "policy":
             raise DiverError("--diversity.horizon and tokenize = policy: need policy tokens, which files do not have")
         if not self.names:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from diver_command import fails
 from judge_server import ranking, serving, solutions
 from rows import write_rows
 from waiting import until
@@ -275,10 +276,6 @@ def test_a_benchmark_under_another_name(alike, tmp_path):
         ({"models": ("a=x.jsonl",)}, "name 2 to 10 models as NAME=PATH; 1 are named"),
         ({"models": ("x.jsonl", "b=y.jsonl")}, "x.jsonl: must be NAME=PATH"),
         ({"models": ("a=x", "a=y")}, "a=y: another model is named 'a'"),
-        ({"rounds": 0}, "--rounds: must be at least 1, not 0"),
-        ({"max_tokens": 0}, "--max-tokens: must be at least 1"),
-        ({"temperature": -1.0}, "--temperature: must be a finite number of at least 0, not -1.0"),
-        ({"temperature": float("nan")}, "--temperature: must be a finite number"),
         ({"url": "localhost"}, "--url localhost: must begin with http"),
         (
             {"structured_output": True, "models": [f"{i}=x" for i in range(6)]},
@@ -296,6 +293,19 @@ def test_a_benchmark_under_another_name(alike, tmp_path):
 def test_wrong_settings(settings, told):
     with pytest.raises(DiverError, match=told):
         Judge(**{"models": ("a=x", "b=y"), **settings})
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--rounds", "0"), "command line: rounds must be at least 1, not 0"),
+        (("--max-tokens", "0"), "command line: max_tokens must be at least 1, not 0"),
+        (("--temperature", "-1"), "command line: temperature must be at least 0, not -1.0"),
+        (("--temperature", "nan"), "command line: temperature: should be a finite number, not nan"),
+    ],
+)
+def test_numbers_out_of_range(flags, told):
+    assert told in fails("judge", "a=x", "b=y", *flags)
 
 
 def test_wrong_input(files, tmp_path):

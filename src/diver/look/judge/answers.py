@@ -53,8 +53,8 @@ def read_cases(
     else:
         names = " and ".join(models)
         raise DiverError(
-            f"{names}: no problem is answered by all of them; the texts of their problems, or benchmarks and ids, "
-            "must be equal"
+            f"{names}: no problem is answered by all of them; the texts of their problems, each of one problem, or "
+            "benchmarks and ids, must be equal"
         )
     for name, of_model in by_key.items():
         if several := len(every[name]) - len(of_model):
