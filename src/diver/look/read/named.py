@@ -298,17 +298,17 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
     found = {name: _first(row, file.names[name]) for name in ("answer", "step", "by", "grader", "source", "id")}
     if file.names["source"] is SOURCES:
         # The source is needed if the problem is a number or an id, because another benchmark may have the same one.
-        column = next((name for name in file.names["problem"] if values.known(value_at(row, name)) is not None), "")
+        column = _column(row, file.names["problem"])
         number = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
         if not (number or column == "id" or column.endswith(("_id", ".id"))) or not _is_name(found["source"]):
             found["source"] = None
-    target, of_answer = values.known(row.get("target")), file.names["answer"]
-    chosen = next((name for name in of_answer if values.known(value_at(row, name)) is not None), "")
-    if chosen == "answer" and target is not None and final_answer(str(target)) != final_answer(str(found["answer"])):
-        said = "is the reference answer, and column 'target' says something else; --answer target reads that"
-        _note(file, where, f"column 'answer' {said}", said)
     if isinstance(found["answer"], list) and len(found["answer"]) == 1:
         found["answer"] = found["answer"][0]
+    target = values.known(row.get("target"))
+    is_beside = target is not None and _column(row, file.names["answer"]) == "answer"
+    if is_beside and final_answer(str(target)) != final_answer(str(found["answer"])):
+        said = "is the reference answer, and column 'target' says something else; --answer target reads that"
+        _note(file, where, f"column 'answer' {said}", said)
     texts = {name: str(known) for name, known in found.items() if known is not None}
     if len(texts.get("by", "")) > LONGEST_NAME:
         raise DiverError(
@@ -363,6 +363,11 @@ def _rollouts(
 def _first(row: Row, names: Sequence[str], read: Callable[[Any], Any] = values.known) -> Any:
     """The first value that says something, as `read` gives it; None if there is none."""
     return next((value for name in names if (value := read(value_at(row, name))) is not None), None)
+
+
+def _column(row: Row, names: Sequence[str]) -> str:
+    """The first of the columns whose value says something; "" if none does."""
+    return next((name for name in names if values.known(value_at(row, name)) is not None), "")
 
 
 def _is_name(value: Any) -> bool:
