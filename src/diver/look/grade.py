@@ -116,7 +116,7 @@ def run(config: GradeConfig) -> Table:
     rollouts = read_rollouts(path, config, config.steps)
     for note in [*rollouts.notes, *scale_note(str(path), largest_outcome(rollouts), config.threshold)]:
         print_note(note)
-    if found := dependence(dict(enumerate(group.responses for group in rollouts))):
+    if found := dependence(group.responses for group in rollouts):
         print_note(str(found))
     problems, graded_by = known_problems(rollouts, path, config.grader)
     for note in [graded_by, *sorted({grader_for(problem, config.grader).note for problem in problems})]:

@@ -176,7 +176,7 @@ def _remarks(groups: Sequence[Group], tokenize: str) -> Iterator[str]:
     """Notes on the groups of a path for the user."""
     if note := unspaced_note([response for group in groups for response in group.responses], tokenize):
         yield note
-    if found := dependence(dict(enumerate(group.responses for group in groups))):
+    if found := dependence(group.responses for group in groups):
         yield str(found)
     usual = usual_size(groups)
     if ragged := sum(len(group) != usual for group in groups):
