@@ -101,7 +101,7 @@ def ms_swift(file: File) -> Iterator[Part]:
         logged: Row = {}
         for where, row in file.rows:
             if not isinstance(row["prompt"], list) or values.is_turns(row["prompt"]):
-                yield where, row  # of another program
+                yield where, row  # a row of another program
                 continue
             lists = {name: value for name, value in row.items() if isinstance(value, list)}
             if len({*map(len, lists.values())}) > 1:
