@@ -72,7 +72,7 @@ def main() -> None:
     ):
         groups = honest(policy, temperature, seed)
         distinct = sum(len({*texts}) for texts in groups.values()) / (PROBLEMS * DRAWS)
-        found, wrong = dependence(shifted(groups)), dependence(groups)
+        found, wrong = dependence(shifted(groups).values()), dependence(groups.values())
         rows.append(
             {
                 "policy": policy,

@@ -473,5 +473,5 @@ def test_where_no_response_could_be_scored_the_table_says_so_and_there_is_no_cur
     words = ("--model", "countdown", "--benchmarks", " countdown", "--limit", 2, "--samples", 2, "--out", "out")
     printed = succeeds("eval", *words, "--grader", "fails_always:grade")
     said = "4 responses are unscored: left out, not counted as wrong"
-    assert f"{said}; Pass@1 is over 0, Pass@2 is over 0 of 2 problems" in printed
+    assert f"{said}; Pass@1 covers none of 2 problems; Pass@2 covers none of 2 problems\n" in printed
     assert Path("out/results.json").exists() and not [*Path("out").glob("pass_at_k.*")]

@@ -12,7 +12,7 @@ from diver.core.types import DiverError, Grade, Problem
 from diver.evaluate.comparison import compare, comparisons, digests, other_problems
 from diver.evaluate.config import parse_ks
 from diver.evaluate.evaluate import Sample, answer, reduce
-from diver.evaluate.results import benchmark_table, write_curves
+from diver.evaluate.results import benchmark_table, table_of, write_curves
 
 C, W, N, T = Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER, Grade.TIMEOUT
 PROBLEMS = [Problem("a", "1+1?", "2"), Problem("b", "3+4?", "7")]
@@ -269,3 +269,13 @@ def test_unscored_problems_have_no_estimate(tmp_path):
     assert np.isnan(result["estimates"]["pass@2"]["low"])
     unscored = results([Sample(T, None, None)] * 2, [Sample(T, None, None)] * 2)
     assert write_curves({"sums": unscored}, tmp_path / "pass_at_k.png") == () and not [*tmp_path.iterdir()]
+
+
+def test_the_table_of_a_folder_says_where_its_benchmarks_have_different_temperatures():
+    cool, warm = ({**results(A, B), "title": title, "temperature": t} for title, t in (("Cool", 0.6), ("Warm", 1.0)))
+    both = benchmark_table({"cool": cool, "warm": warm})
+    assert [[cell.strip() for cell in row.split("|")[1:-1]] for row in both.splitlines() if "temperature" in row] == [
+        ["temperature", "0.60", "1.00"]
+    ]
+    assert [row["temperature"] for row in table_of({"cool": cool, "warm": warm}).records()] == [0.6, 1.0]
+    assert "temperature" not in benchmark_table({"cool": cool, "cold": {**cool, "title": "Cold"}})

@@ -425,17 +425,19 @@ def test_what_cannot_be_shown_is_one_line(tmp_path):
 def test_what_is_not_its_own_page_is_not_replaced(tmp_path):
     """Not what it reads, neither by the page nor by a table beside it, and no file of another origin."""
     rows = "problem,response\nQ,a\nQ,b\n"
-    for name in ("a.csv", "notes.html"):
+    for name in ("a.csv", "new.csv", "notes.html"):
         (tmp_path / name).write_text(rows)
     for options, message in [
         (["--out", "a.csv"], "--out: would replace a.csv, which is read; choose another --out"),
         (["--out", "a.html", "--format", "csv"], "--out: would replace a.csv, which is read"),
+        (["--out", "new.html", "--format", "csv"], "--out: would replace new.csv, which this command did not write"),
         (["--out", "notes.html"], "--out notes.html: exists and is not a page that diver wrote; name another file"),
         (["--out", "."], "--out .: is a folder; name the page, such as page.html"),
     ]:
         assert message in fails("browse", "a.csv", *options, cwd=tmp_path)
-    assert {p.name for p in tmp_path.iterdir()} == {"a.csv", "notes.html"}
-    assert (tmp_path / "a.csv").read_text() == (tmp_path / "notes.html").read_text() == rows
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == dict.fromkeys(
+        ("a.csv", "new.csv", "notes.html"), rows
+    )
     for _ in range(2):  # its own page is replaced
         succeeds("browse", "a.csv", "--out", "b.html", "--format", "csv", cwd=tmp_path)
 

@@ -170,7 +170,14 @@ def test_what_is_read_is_not_replaced(tmp_path):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "index.html").write_text("mine")
     done = diver("measure", "own", "--out", "site", cwd=tmp_path)
-    assert "--out site/index.html: exists and is not a page that diver wrote" in done.stderr
+    said = "--out: would replace site/index.html, which this command did not write; choose another --out"
+    assert done.returncode == 2 and said in done.stderr
+    for name in ("summary.json", "table.csv"):  # an unrelated summary, and a table without the summary beside it
+        (tmp_path / name[:5]).mkdir()
+        (tmp_path / name[:5] / name).write_text('{"mine": 1}')
+        done = diver("measure", "own", "--out", name[:5], "--format", "csv", cwd=tmp_path)
+        assert done.returncode == 2 and f"would replace {name[:5]}/{name}, which this command" in done.stderr
+        assert {p.name: p.read_text() for p in (tmp_path / name[:5]).iterdir()} == {name: '{"mine": 1}'}
     assert file.read_text() == before and [p.name for p in (tmp_path / "own").iterdir()] == ["groups.jsonl"]
     (tmp_path / "graded").mkdir()
     (tmp_path / "graded" / "config.json").write_text("{}")  # as `diver grade` writes it

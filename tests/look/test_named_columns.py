@@ -162,3 +162,80 @@ def test_a_response_that_is_taken_from_another_column_is_said(tmp_path):
     assert (
         len(read_rollouts(write_rows(path, [{"prompt": "P", "text": "a"}, {"prompt": "P", "output": "b"}])).notes) == 1
     )
+
+
+@pytest.mark.parametrize(
+    "column, values, said",
+    [
+        ("epoch", [0, 1], "--step epoch keeps the epochs apart"),
+        ("epoch", [0.5, 1.5], "--by epoch keeps the epochs apart"),  # a fraction is no step
+        ("iteration", ["1", "2"], "--step iteration keeps the iterations apart"),
+    ],
+)
+def test_responses_of_several_epochs_in_a_group_are_reported(tmp_path, column, values, said):
+    rows = [{"problem": "Q", "response": f"{value} {i}", column: value} for value in values for i in "ab"]
+    path = write_rows(tmp_path / "x.jsonl", rows)
+    groups = read_rollouts(path)
+    assert len(groups) == 1 and f"{path}: column {column!r} differs within a group; {said}" in groups.notes
+    option = said.split()[0].removeprefix("--")
+    apart = read_rollouts(path, Columns(**{option: column}))
+    assert [g.responses for g in apart] == [[f"{value} a", f"{value} b"] for value in values]
+    assert not any("differs within" in note for note in apart.notes)
+
+
+@pytest.mark.parametrize("column", ["global_steps", "training_step", "train_step"])
+def test_other_names_of_the_training_step(tmp_path, column):
+    rows = [{"problem": "Q", "response": str(step), column: step} for step in (1, 2)]
+    groups = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
+    assert [(g.problem.meta["step"], g.responses) for g in groups] == [(1, ["1"]), (2, ["2"])]
+
+
+def test_the_files_of_two_models_in_a_folder_are_reported(tmp_path):
+    for name in "ab":
+        write_rows(tmp_path / "two" / f"{name}.jsonl", [{"problem": "Q", "response": name}])
+        write_rows(tmp_path / "steps" / "step_1" / f"{name}.jsonl", [{"problem": "Q", "response": name}])
+    said = "two: responses to one problem are in several files: such as "
+    (note,) = (note for note in read_rollouts(tmp_path / "two").notes if said in note)
+    assert note.endswith(f"{tmp_path}/two/b.jsonl; name each file to keep them apart (prompt 'Q')")
+    assert not any("several files" in note for note in read_rollouts(tmp_path / "steps").notes)  # parts of a step
+
+
+def test_a_list_describes_each_of_several_responses(tmp_path):
+    """A row of two responses, and one of a single response that other rows would have several of."""
+    rows = [
+        {"problem": "P", "responses": ["a", "b"], "truncated": [True, False], "num_tokens": [5, 6],
+         "entropy": [0.5, 0.75], "logprobs": [[-1.0, -2.0], [-3.0]], "advantage": [1, -1]},
+        {"problem": "Q", "responses": ["c"], "truncated": [True], "num_tokens": [7], "logprobs": [[-1.0, -2.0]]},
+        {"problem": "R", "responses": ["d", "e"], "truncated": True, "num_tokens": [1, 2, 3]},
+    ]  # fmt: skip
+    two, one, unknown = (g.rollouts for g in read_rollouts(write_rows(tmp_path / "x.jsonl", rows)))
+    assert [r.truncated for r in (*two, *one, *unknown)] == [True, False, True, False, False]
+    assert [r.known_length for r in (*two, *one, *unknown)] == [5, 6, 7, None, None]
+    assert [(r.entropy, r.advantage) for r in two] == [(0.5, 1), (0.75, -1)]
+    assert [r.logprobs.tolist() for r in (*two, *one)] == [[-1, -2], [-3], [-1, -2]]
+
+
+def test_the_reason_why_a_response_ended(tmp_path):
+    rows = [{"problem": "P", "response": r, "finish_reason": r} for r in ("length", "stop")]
+    rows += [{"problem": "P", "response": r, "stop_reason": r} for r in ("max_tokens", "end_turn")]
+    (group,) = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
+    assert [r.truncated for r in group.rollouts] == [True, False, True, False]
+
+
+@pytest.mark.parametrize("column", ["gold", "answerKey", "ground_truth"])
+def test_beside_a_reference_answer_the_column_answer_is_the_models(tmp_path, column):
+    rows = [{"problem": "2 + 2?", "response": f"It is {n}.", "answer": n, column: "4"} for n in ("4", "5")]
+    (group,) = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
+    assert group.problem.answer == "4" and group.responses == ["It is 4.", "It is 5."]
+
+
+def test_an_answer_that_contradicts_the_target_is_reported(tmp_path):
+    """Countdown's target is no answer, so `answer` goes before it."""
+    row = {"problem": "2 + 2?", "response": "It is 5.", "answer": "5"}
+    said = (
+        "column 'answer' is the reference answer, and column 'target' says something else; --answer target reads that"
+    )
+    for target, contradicts in (("4", True), ("It is so. #### 5", False), (None, False)):
+        path = write_rows(tmp_path / "x.jsonl", [{**row, "target": target}])
+        assert any(note == f"{path}:1: {said}" for note in read_rollouts(path).notes) is contradicts
+    assert read_rollouts(path)[0].problem.answer == "5"

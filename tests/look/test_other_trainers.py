@@ -470,3 +470,33 @@ def test_damaged_archives_are_one_line(tmp_path):
             archive.writestr("x/data.pkl", pickled)
         with pytest.raises(DiverError, match=f"{name}.pt: not the rollout data of slime"):
             diver.read(tmp_path / f"{name}.pt")
+
+
+@pytest.mark.parametrize(
+    "step", [{"step": ["2", "2", "2", "2"]}, {"gen_step": [2, 2, 2, 2]}]
+)  # Megatron's is the second
+def test_ms_swift(tmp_path, step):
+    """A line for each time that is logged, with the last batch, which may be that of the line before."""
+    batch = {"prompt": ["P", "P", "Q", "Q"], "completion": ["a", "b", "c", "d"], "Acc": [1.0, 0.0, None, 1.0]}
+    first = {name: [1 if type(of[0]) is int else "1"] * 4 for name, of in step.items()} | batch
+    first["advantages"] = [0.5, -0.5, 0.0, 1.0]
+    later = {**step, **batch, "completion": ["e", "f", "g", "h"], "advantages": [0.0] * 4}
+    path = write_rows(tmp_path / "completions.jsonl", [first, {**first, **step}, later])
+    found = diver.read(path)
+    assert shape(found)[0] == ("problem-1", 1, ["a", "b"], [1, 0]) and len(found) == 4
+    assert [(g.problem.prompt, g.problem.meta["step"]) for g in found] == [("P", 1), ("Q", 1), ("P", 2), ("Q", 2)]
+    assert [r.advantage for g in found[:2] for r in g.rollouts] == [0.5, -0.5, 0.0, 1.0]
+    assert found[1].outcomes.tolist()[1] == 1 and found[1].rollouts[0].reward is None
+    assert f"{path}:2: the same completions as in the row before, logged again; left out" in found.notes
+    assert "ms-swift: 8 responses to 2 problems in 4 groups of 2" in found.notes[0] and "outcome: Acc" in found.notes[0]
+    write_rows(path, [{**first, "Acc": [1.0]}])
+    with pytest.raises(
+        DiverError, match="completions.jsonl:1: the lists of a batch must have the same length, not .*Acc 1"
+    ):
+        diver.read(path)
+
+
+def test_rows_of_another_program_with_the_columns_of_ms_swift(tmp_path):
+    """Each is one response, whose advantages are those of its tokens."""
+    rows = [{"prompt": "P", "completion": r, "reward": i, "advantages": [0.5, 0.5]} for i, r in enumerate("ab")]
+    assert shape(diver.read(write_rows(tmp_path / "x.jsonl", rows))) == [("problem-1", None, ["a", "b"], [0, 1])]

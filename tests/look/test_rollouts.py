@@ -349,7 +349,8 @@ def test_a_copy_of_a_file_is_named(tmp_path):
     write_rows(tmp_path / "c.jsonl", [{"prompt": "P", "response": "b"}])
     found = read_rollouts(tmp_path)
     assert [g.responses for g in found] == [["a", "a", "b"]]
-    assert found.notes[1:] == [f"{paths[1]}: a copy of {paths[0]}, so that its responses count twice"]
+    assert found.notes[1] == f"{paths[1]}: a copy of {paths[0]}, so that its responses count twice"
+    assert "responses to one problem are in several files" in found.notes[2] and len(found.notes) == 3
     steps = [write_rows(tmp_path / "steps" / f"step_{number}.jsonl", [row]) for number in (1, 2)]
     assert len(read_rollouts(steps[0].parent).notes) == 1
 

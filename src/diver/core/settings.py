@@ -100,7 +100,8 @@ def read(cls: type[T], table: Any, where: str) -> T:
             if found["type"] == "unexpected_keyword_argument":
                 *table_loc, unknown = loc
                 reason = f"unknown key{_hint(str(unknown), _keys(cls, table_loc))}"
-            messages.setdefault(key, f"{key or 'settings'}: {reason}")  # pydantic reports one error per type of a union
+            # pydantic reports one error per type of a union
+            messages.setdefault(key, f"{key.rstrip(': ') or 'settings'}: {reason}")
         raise DiverError(*messages.values()) from None
 
 

@@ -102,9 +102,11 @@ def table_of(results: Results) -> Table:
     largest = [name for k in ks if (name := f"distinct@{k}") in known][-1:]
     exact_of = {r["title"]: r.get("exact_solutions", True) for r in results.values()}
     kinds = [exact for exact in DISTINCT if exact in exact_of.values()]
+    several = len({r["temperature"] for r in results.values()}) > 1  # their numbers are then not comparable
     of_pairs = kinds if any("pair_diversity" in r["estimates"] for r in results.values()) else []
     columns = [
         *(Column("problems"), Column("samples")),
+        *([Column("temperature", digits=2)] if several else []),
         *(Column(name, name.capitalize(), 100) for name in names),
         *(Column(f"{DISTINCT[exact]}@{name.partition('@')[2]}") for name in largest for exact in kinds),
         *(Column(PAIRS[exact], scale=100) for exact in of_pairs),
@@ -118,6 +120,7 @@ def table_of(results: Results) -> Table:
         support = r["estimates"].get("pair_diversity", {}).get("problems")
         rows[r["title"]] = [
             *(r["problems"], r["samples"]),
+            *([float(r["temperature"])] if several else []),
             *(_estimate(r, f"avg@{r['samples']}" if name == "avg@n" else name) for name in names),
             *(_estimate(r, name) if exact is kind else UNKNOWN for name in largest for kind in kinds),
             *(_estimate(r, "pair_diversity") if exact is kind else UNKNOWN for kind in of_pairs),

@@ -80,9 +80,9 @@ def run(
         if result["unscored"]:
             total = result["problems"]
             passed = {k: result["estimates"][f"pass@{k}"]["problems"] for k in result["k"]}
-            few = ", ".join(f"Pass@{k} is over {n}" for k, n in passed.items() if n < total)
+            few = [f"; Pass@{k} covers {n or 'none'} of {total} problems" for k, n in passed.items() if n < total]
             said = f"{name}: {result['unscored']} responses are unscored: left out, not counted as wrong"
-            log(f"{said}; {few} of {total} problems" if few else said)
+            log(said + "".join(few))
     log(f"results: {', '.join([f'{out}/results.json', 'table.md', *(path.name for path in written)])}")
     return out
 

@@ -1,14 +1,13 @@
 """`diver browse`: write the page of runs, or that of anyone's rollouts, or serve it while it changes."""
 
 import dataclasses
-import math
 from pathlib import Path
 
 from diver.core.extras import require
 from diver.core.figures import write_intervals, write_lines
 from diver.core.files import write_text
 from diver.core.run_folder import given_name
-from diver.core.settings import Positional, settings
+from diver.core.settings import NonNegativeInt, Positional, settings
 from diver.core.tables import Export, markdown
 from diver.core.types import DiverError
 from diver.look import dump_page, run_page
@@ -52,17 +51,13 @@ class Browse(Columns, Export):
     """Read only the files of these steps of a folder: 100, or 1,50-60,last."""
     threshold: float = THRESHOLD
     """Minimum outcome of a correct response."""
-    groups: int | None = None
+    groups: NonNegativeInt | None = None
     """Maximum number of groups on the page. Default: for a run 200, evenly spaced; for rollouts 100, drawn at
     random."""
 
     def __post_init__(self) -> None:
         if not self.rollouts:
             raise DiverError("name at least one file or folder of rollouts: diver browse runs/quickstart")
-        if self.groups is not None and self.groups < 0:
-            raise DiverError(f"--groups: must be at least 0, not {self.groups}")
-        if not math.isfinite(self.threshold):
-            raise DiverError(f"--threshold: must be a finite number, not {self.threshold}")
         self.check_export(Path())
         if self.watch and (self.figures or self.format != "markdown"):
             raise DiverError("--watch: writes nothing; omit it for --figures and --format")
@@ -137,7 +132,7 @@ def browse_rollouts(config: Browse) -> None:
         return
     out = config.out or Path("browse.html")
     written, figures = config.paths(out.parent, out.stem), config.figure_paths(out.parent, out.stem)
-    check_written([out, *written], paths.values())
+    check_written([out, *written], paths.values(), mine=out.exists())
     check_page(out)
     for source in sources:
         source.look()

@@ -6,7 +6,7 @@ equal responses stand at a certain distance by chance, however narrow the policy
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,7 +53,7 @@ class Dependence(NamedTuple):
         )
 
 
-def dependence(groups: Mapping[Any, Sequence[Hashable]]) -> Dependence | None:
+def dependence(groups: Iterable[Sequence[Hashable]]) -> Dependence | None:
     """The repetition that stands out most among the responses of each problem, in the order in which they were
     sampled; None if none does.
 
@@ -62,12 +62,12 @@ def dependence(groups: Mapping[Any, Sequence[Hashable]]) -> Dependence | None:
     probability of a false alarm, which therefore holds for any policy.
 
     Args:
-        groups: problem -> its responses, or numbers that are equal where these are.
+        groups: the responses to each problem, or numbers that are equal where these are.
     """
     numbers: dict[Hashable, int] = {}
     by_length: dict[int, list[list[int]]] = {}
     total = pairs = 0
-    for texts in (texts[:MOST_DRAWS] for texts in groups.values()):
+    for texts in (texts[:MOST_DRAWS] for texts in groups):
         pairs += len(texts) ** 2
         if pairs > MOST_PAIRS:
             break
@@ -113,10 +113,8 @@ def of_evaluation(folder: Path) -> Iterator[tuple[str, Dependence]]:
             key = settings[row["problem"]] = row["key"]
             if row.get("count", 1) == 1:
                 found.setdefault((row["problem"], key), {})[row["sample"]] = hash(row["response"])
-        groups = {
-            name: [of[sample] for sample in sorted(of)] for (name, by), of in found.items() if settings[name] == by
-        }
-        if repeated := dependence(groups):
+        last = [of for (name, by), of in found.items() if settings[name] == by]
+        if repeated := dependence([of[sample] for sample in sorted(of)] for of in last):
             yield file.stem, repeated
 
 

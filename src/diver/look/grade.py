@@ -1,6 +1,5 @@
 """`diver grade`: responses that exist already, graded against reference answers, and compared with their labels."""
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from diver.core.seeds import digest
 from diver.core.settings import Positional, settings
 from diver.core.statistics import Estimate, bounds_of, by_problem, interval, pass_at_k
 from diver.core.tables import Cell, Export, Measure, Table, counted, export, write_table
-from diver.core.types import DiverError, Grade, Problem, Rollout
+from diver.core.types import Grade, Problem, Rollout
 from diver.evaluate.config import parse_ks
 from diver.evaluate.evaluate import AUTO, CHUNK, SCORED, answer, grader_for
 from diver.evaluate.results import Log, MemoryLog
@@ -69,8 +68,6 @@ class GradeConfig(Columns, Export):
         if self.grader != AUTO:
             get_grader(self.grader, "--grader")
         parse_ks(self.k)
-        if not math.isfinite(self.threshold):
-            raise DiverError(f"--threshold: must be a finite number, not {self.threshold}")
         self.check_export(self.out)
 
 
@@ -119,7 +116,7 @@ def run(config: GradeConfig) -> Table:
     rollouts = read_rollouts(path, config, config.steps)
     for note in [*rollouts.notes, *scale_note(str(path), largest_outcome(rollouts), config.threshold)]:
         print_note(note)
-    if found := dependence(dict(enumerate(group.responses for group in rollouts))):
+    if found := dependence(group.responses for group in rollouts):
         print_note(str(found))
     problems, graded_by = known_problems(rollouts, path, config.grader)
     for note in [graded_by, *sorted({grader_for(problem, config.grader).note for problem in problems})]:

@@ -10,10 +10,10 @@ from typing import Any
 
 from diver.core.extras import require
 from diver.core.figures import write_intervals
-from diver.core.files import to_json, write_jsonl, write_text
+from diver.core.files import read_json, to_json, write_jsonl, write_text
 from diver.core.progress import progress
 from diver.core.run_folder import given_name, run_name
-from diver.core.settings import Positional, settings
+from diver.core.settings import NonNegativeInt, Positional, settings
 from diver.core.statistics import effective_number
 from diver.core.tables import Cell, Export, Log, Table, clean, markdown
 from diver.core.tables import Measure as Column
@@ -70,7 +70,7 @@ class Measure(Columns, Export):
     """Values of k for Pass@k, where outcomes are known."""
     out: Path | None = None
     """Folder for groups.jsonl, summary.json and index.html. The page index.html shows the groups."""
-    groups: int = 200
+    groups: NonNegativeInt = 200
     """Maximum number of groups on the page, evenly spaced."""
     diversity: Diversity = Diversity()
     """How the metrics are measured; the same keys as method.diversity of a recipe."""
@@ -79,10 +79,6 @@ class Measure(Columns, Export):
         if not self.rollouts:
             raise DiverError("name at least one file or folder of rollouts")
         self.check_export(self.out)
-        if self.groups < 0:
-            raise DiverError(f"--groups: must be at least 0, not {self.groups}")
-        if not math.isfinite(self.threshold):
-            raise DiverError(f"--threshold: must be a finite number, not {self.threshold}")
         if self.diversity.horizon is not None or self.diversity.tokenize == "policy":
             raise DiverError("--diversity.horizon and tokenize = policy: need policy tokens, which files do not have")
         if not self.names:
@@ -100,8 +96,7 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     out = config.out
     files = [*FILES, *(path.name for path in config.paths(Path()))]
     if out is not None:
-        check_out(out, files, paths_of(config.rollouts).values())
-        page.check_page(out / "index.html")
+        check_out(out, files, paths_of(config.rollouts).values(), mine=_has_results(out))
     require("scipy")  # SciPy computes the intervals
     show, log = log, config.notes(log)
     ks = parse_ks(config.k)
@@ -125,7 +120,6 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     upright = result.upright()
     config.show(result, f"\n{markdown(upright[0], upright[1:])}\n{NOTE}", show)
     if out is not None:
-        write_jsonl(out / "groups.jsonl", _rows(groups, ks, config.threshold))
         of_paths = {
             name: {
                 "problems": len(table.problems),
@@ -141,7 +135,8 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
             for name, table in tables.items()
         }
         summaries = {"metrics": config.names, "diversity": dataclasses.asdict(config.diversity), "rollouts": of_paths}
-        write_text(out / "summary.json", to_json(summaries) + "\n")
+        write_text(out / "summary.json", to_json(summaries) + "\n")  # first: it says whose the folder is
+        write_jsonl(out / "groups.jsonl", _rows(groups, ks, config.threshold))
         shown = []
         for name, of_path in groups.items():
             prefix, usual = f"{name}: " if len(groups) > 1 else "", usual_size(of_path)
@@ -169,11 +164,19 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
     return tables
 
 
+def _has_results(out: Path) -> bool:
+    """Whether the folder has the results of an earlier `diver measure`, by its summary.json."""
+    try:
+        return (out / "summary.json").exists() and {"metrics", "rollouts"} <= read_json(out / "summary.json").keys()
+    except DiverError:
+        return False
+
+
 def _remarks(groups: Sequence[Group], tokenize: str) -> Iterator[str]:
     """Notes on the groups of a path for the user."""
     if note := unspaced_note([response for group in groups for response in group.responses], tokenize):
         yield note
-    if found := dependence(dict(enumerate(group.responses for group in groups))):
+    if found := dependence(group.responses for group in groups):
         yield str(found)
     usual = usual_size(groups)
     if ragged := sum(len(group) != usual for group in groups):

@@ -140,7 +140,7 @@ def repeated(run: RunRecord) -> Dependence | None:
     """The repetition beyond chance among the rollouts of at most `COMPARED_STEPS` steps, evenly spaced."""
     steps = list(run.rollout_files)
     chosen = [steps[i] for i in evenly_spaced(len(steps), COMPARED_STEPS)]
-    return dependence(dict(enumerate(group.responses for step in chosen for group in run.groups(step))))
+    return dependence(group.responses for step in chosen for group in run.groups(step))
 
 
 def _repeats(run: RunRecord) -> Alert | None:

@@ -219,7 +219,7 @@ class Source:
             content.sample.limit(-(-self.groups // len(self.contents)), SAMPLE_CHARS // len(self.contents))
         if chosen:
             groups = [of for content in self.read_files for of in content.responses]
-            self._repeated = dependence(dict(enumerate(groups)))
+            self._repeated = dependence(groups)
         return bool(chosen)
 
     def _plan(self, size: int | None) -> tuple[list[RolloutFile], int | None]:

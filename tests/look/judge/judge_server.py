@@ -7,6 +7,8 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+
 
 def solutions(messages):
     """The texts that are shown, in order."""
@@ -61,8 +63,7 @@ class Handler(BaseHTTPRequestHandler):
         time.sleep(self.server.seconds)
         text = self.server.reply(messages)
         message = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-        self.answer({"id": "1", "object": "chat.completion", "model": "m", "choices": [message], "usage": usage})
+        self.answer({"id": "1", "object": "chat.completion", "model": "m", "choices": [message], "usage": USAGE})
 
 
 @contextlib.contextmanager

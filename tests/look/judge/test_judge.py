@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from diver_command import fails
 from judge_server import ranking, serving, solutions
 from rows import write_rows
 from waiting import until
@@ -275,10 +276,6 @@ def test_a_benchmark_under_another_name(alike, tmp_path):
         ({"models": ("a=x.jsonl",)}, "name 2 to 10 models as NAME=PATH; 1 are named"),
         ({"models": ("x.jsonl", "b=y.jsonl")}, "x.jsonl: must be NAME=PATH"),
         ({"models": ("a=x", "a=y")}, "a=y: another model is named 'a'"),
-        ({"rounds": 0}, "--rounds: must be at least 1, not 0"),
-        ({"max_tokens": 0}, "--max-tokens: must be at least 1"),
-        ({"temperature": -1.0}, "--temperature: must be a finite number of at least 0, not -1.0"),
-        ({"temperature": float("nan")}, "--temperature: must be a finite number"),
         ({"url": "localhost"}, "--url localhost: must begin with http"),
         (
             {"structured_output": True, "models": [f"{i}=x" for i in range(6)]},
@@ -296,6 +293,19 @@ def test_a_benchmark_under_another_name(alike, tmp_path):
 def test_wrong_settings(settings, told):
     with pytest.raises(DiverError, match=told):
         Judge(**{"models": ("a=x", "b=y"), **settings})
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--rounds", "0"), "command line: rounds must be at least 1, not 0"),
+        (("--max-tokens", "0"), "command line: max_tokens must be at least 1, not 0"),
+        (("--temperature", "-1"), "command line: temperature must be at least 0, not -1.0"),
+        (("--temperature", "nan"), "command line: temperature: should be a finite number, not nan"),
+    ],
+)
+def test_numbers_out_of_range(flags, told):
+    assert told in fails("judge", "a=x", "b=y", *flags)
 
 
 def test_wrong_input(files, tmp_path):
@@ -316,6 +326,11 @@ def test_wrong_input(files, tmp_path):
     theirs = written(tmp_path / "theirs" / "comparisons.jsonl", "yes {}")
     with pytest.raises(DiverError, match="would replace .*comparisons.jsonl, which is read"):
         run(Judge(models=(files[0], f"theirs={theirs}"), out=theirs.parent), print)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "table.md").write_text("mine")
+    with pytest.raises(DiverError, match="would replace .*table.md, which this command did not write"):
+        run(Judge(models=files, out=tmp_path / "mine"), print)
+    assert (tmp_path / "mine" / "table.md").read_text() == "mine"
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "replies.jsonl").write_text('{"reply": "Dear sir"}\n')
     with pytest.raises(DiverError, match="replies.jsonl: has rows that are no replies of a judge"):
@@ -329,3 +344,31 @@ def test_problems_that_only_some_have_answered(files, tmp_path):
     with serving(first_is_best) as server:
         result, told = judged(server, (files[0], f"few={few}"), tmp_path / "out")
     assert result["problems"] == 2 and "short: 4 problems skipped" in told
+
+
+def test_a_text_of_two_problems_is_left_out(tmp_path):
+    """Two images under one question: the judge reads the text alone, and each model has an answer to each image."""
+    rows = [{"problem": "What is in it?", "image": f"{i}.png", "response": f"a {i}"} for i in "12"]
+    rows.append({"problem": "1 + 1?", "response": "2"})
+    paths = [write_rows(tmp_path / f"{name}.jsonl", rows[::way]) for name, way in (("a", 1), ("b", -1))]
+    with serving(first_is_best) as server:
+        result, told = judged(server, (f"a={paths[0]}", f"b={paths[1]}"), tmp_path / "out")
+    assert result["problems"] == 1 and {text for m in server.asked for text in solutions(m)} == {"2"}
+    for name in "ab":
+        assert f"{name}: 1 text of several problems each, which no judge can tell apart: left out" in told
+
+
+def test_half_of_a_surrogate_pair_in_an_answer(files, tmp_path):
+    """JSON can contain it and UTF-8 cannot, so that no request could."""
+    broken = written(tmp_path / "broken.jsonl", "a \ud83e {}")
+    with serving(first_is_best) as server:
+        result, _ = judged(server, (files[0], f"broken={broken}"), tmp_path / "out")
+    assert result["problems_ranked"] == 6 and "a ? 0" in {text for m in server.asked for text in solutions(m)}
+
+
+def test_a_server_that_does_not_count_prompts(files, tmp_path, monkeypatch):
+    monkeypatch.setattr("judge_server.USAGE", {"completion_tokens": 10})
+    with serving(first_is_best) as server:
+        result, told = judged(server, files, tmp_path / "out", price="1,10")
+    assert (result["prompt_tokens"], result["prompts_not_counted"]) == (0, 18)
+    assert "the server did not count the prompts of 18 requests, which cost more" in told

@@ -18,6 +18,7 @@ from diver.look.judge.prompt import MAX_STRUCTURED, question, rankings, read_ran
         ("RANKING: A = B = C", [1, 1, 1]),
         ("RANKING: A > B > C\nOn second thoughts:\nRANKING: C > B > A", [3, 2, 1]),
         ("word " * 10**5 + "\nRANKING: B > A > C", [2, 1, 3]),
+        ("I see.\r\nRANKING: B > A > C\r\n", [2, 1, 3]),
     ],
 )
 def test_rankings_that_are_read(reply, ranks):

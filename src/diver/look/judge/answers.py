@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from diver.core.tables import counted
 from diver.core.types import DiverError, Grade, Group, Problem, Rollout
 from diver.look.read import read_rollouts
 from diver.tasks.benchmarks import BENCHMARKS, Loaded, load
@@ -44,20 +45,32 @@ def read_cases(
     texts = _texts(loaded, {group.problem.source for of_model in groups.values() for group in of_model} - {""})
     keys: tuple[Callable[[Problem], Hashable], ...] = (as_text, _id)
     for key in keys:
-        by_key = {name: {k: g for g in of_model if (k := key(g.problem))} for name, of_model in groups.items()}
+        every = {name: _by_key(of_model, key) for name, of_model in groups.items()}
+        by_key = {name: {k: g for k, (g, *others) in found.items() if not others} for name, found in every.items()}
         first_model, *others = by_key.values()
         if common := [k for k in first_model if all(k in other for other in others)]:
             break
     else:
         names = " and ".join(models)
         raise DiverError(
-            f"{names}: no problem is answered by all of them; the texts of their problems, or benchmarks and ids, "
-            "must be equal"
+            f"{names}: no problem is answered by all of them; the texts of their problems, each of one problem, or "
+            "benchmarks and ids, must be equal"
         )
     for name, of_model in by_key.items():
+        if several := len(every[name]) - len(of_model):
+            log(f"{name}: {counted(several, 'text')} of several problems each, which no judge can tell apart: left out")
         if skipped := len(of_model) - len(common):
             log(f"{name}: {skipped} problems skipped, which not every model has answered")
     return [_case([of_model[k] for of_model in by_key.values()], texts, rule) for k in common[:limit]]
+
+
+def _by_key(groups: Iterable[Group], key: Callable[[Problem], Hashable]) -> dict[Hashable, list[Group]]:
+    """The groups of each key: one for each problem that has it, of several steps the last."""
+    found: defaultdict[Hashable, dict[tuple[str, str], Group]] = defaultdict(dict)
+    for group in groups:
+        if k := key(group.problem):
+            found[k][group.problem.source, group.problem.id] = group
+    return {k: [*of.values()] for k, of in found.items()}
 
 
 def _with_sources(groups: Mapping[str, Sequence[Group]]) -> dict[str, list[Group]]:

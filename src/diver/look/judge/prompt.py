@@ -77,7 +77,7 @@ def read_ranks(reply: str, n: int, structured: bool = False) -> list[int] | str:
     ranking = (_in_object if structured else _in_line)(reply)
     if ranking is None:
         return 'it is no JSON object with a "ranking"' if structured else 'it has no line that begins with "RANKING:"'
-    groups = [[label.strip(" \t*`_.()[]") for label in group.split("=")] for group in ranking.split(">")]
+    groups = [[label.strip(" \t\r*`_.()[]") for label in group.split("=")] for group in ranking.split(">")]
     named = [label for group in groups for label in group]
     if unknown := [label for label in named if label not in LETTERS[:n] or len(label) != 1]:
         return f"{unknown[0][:20]!r} in its ranking is no solution"
@@ -111,8 +111,8 @@ def _example(n: int) -> str:
 
 def _bounded(text: str, max_chars: int) -> str:
     """Without what could close its own tag, and cut in the middle where it is too long: an answer ends with its
-    result."""
-    text = _TAG.sub("&lt;", text.strip())
+    result. Half of a surrogate pair, which no request can contain, becomes "?"."""
+    text = _TAG.sub("&lt;", text.strip().encode("utf-8", "replace").decode("utf-8"))
     if len(text) <= max_chars:
         return text
     left = max_chars // 2

@@ -12,12 +12,21 @@ import numpy as np
 
 from diver.core.files import JsonlLog, lock, to_json, write_jsonl, write_text
 from diver.core.progress import progress_bar
-from diver.core.settings import Positional, settings
-from diver.core.tables import Log
+from diver.core.settings import NonNegative, Positional, PositiveInt, settings
+from diver.core.tables import Log, counted
 from diver.core.types import DiverError
 from diver.evaluate.config import read_json_flag
 from diver.look.judge.answers import Case, read_cases
-from diver.look.judge.comparisons import Comparison, Decision, comparisons, decide, requests_for, stored, whole_rounds
+from diver.look.judge.comparisons import (
+    Comparison,
+    Decision,
+    Replies,
+    comparisons,
+    decide,
+    requests_for,
+    stored,
+    whole_rounds,
+)
 from diver.look.judge.prompt import LETTERS, MAX_STRUCTURED, response_format
 from diver.look.judge.ranks import OVERALL, Blocks, Standing, by_position, ranks_latex, ranks_markdown, standings
 from diver.look.read.files import check_out
@@ -43,7 +52,7 @@ class Judge:
     """Benchmarks or problem files that have the texts of the problems. Rollouts of `diver eval` do not have them."""
     answer: Literal["first", "correct"] = "first"
     """Which of several answers is judged: the first, or the first correct one."""
-    limit: int | None = None
+    limit: PositiveInt | None = None
     """Maximum number of problems."""
     judge: str = ""
     """Name of the judge on its server. Default: the only model that the server has."""
@@ -53,15 +62,15 @@ class Judge:
     """Further keys of the request body, as JSON."""
     structured_output: bool = False
     """Constrain every reply to a JSON schema, for a small judge. The request has `response_format`. Up to 5 models."""
-    rounds: int = 1
+    rounds: PositiveInt = 1
     """Number of rounds. In a round the answers to a problem are compared once per model, in different orders."""
-    temperature: float = 0.0
+    temperature: NonNegative = 0.0
     """Sampling temperature of the judge."""
-    max_tokens: int = 2048
+    max_tokens: PositiveInt = 2048
     """Maximum length of a reply in tokens. The judge may think before it ranks."""
-    concurrency: int = 16
+    concurrency: PositiveInt = 16
     """Number of simultaneous requests."""
-    max_chars: int = 12_000
+    max_chars: PositiveInt = 12_000
     """Maximum length of an answer in characters. A longer one is cut in its middle."""
     price: str = ""
     """IN,OUT: dollars per million tokens of prompt and of reply. The cost is then reported."""
@@ -73,11 +82,6 @@ class Judge:
     def __post_init__(self) -> None:
         if not 2 <= len(self.named) <= len(LETTERS):
             raise DiverError(f"name 2 to {len(LETTERS)} models as NAME=PATH; {len(self.named)} are named")
-        for name in ("limit", "rounds", "max_tokens", "concurrency", "max_chars"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise DiverError(f"--{name.replace('_', '-')}: must be at least 1, not {value}")
-        if not 0 <= self.temperature < math.inf:
-            raise DiverError(f"--temperature: must be a finite number of at least 0, not {self.temperature}")
         if not self.url.startswith(("http://", "https://")):
             raise DiverError(f"--url {self.url}: must begin with http:// or https://")
         if self.structured_output and len(self.named) > MAX_STRUCTURED:
@@ -133,12 +137,11 @@ class Counting(EndpointGenerator):
 def run(judge: Judge, log: Log = print) -> None:
     """Have the answers ranked; write FILES."""
     cases = read_cases(judge.named, judge.benchmarks, judge.answer, judge.limit, log)
-    check_out(judge.out, FILES, judge.named.values())
+    check_out(judge.out, FILES, judge.named.values(), mine=(judge.out / "replies.jsonl").exists())
     judge.out.mkdir(parents=True, exist_ok=True)
     with lock(judge.out):
         with JsonlLog(judge.out / "replies.jsonl") as replies_log:
-            requested, name = _ask(judge, cases, replies_log, log)
-            replies = stored(replies_log)
+            requested, replies, name = _ask(judge, cases, replies_log, log)
         decisions = [decide(c, replies) for c in requested]
         keys = {c.key for c in requested}
         rows = [row for row in replies.values() if row["key"] in keys]
@@ -150,8 +153,8 @@ def run(judge: Judge, log: Log = print) -> None:
     log(f"written: {', '.join(FILES)} in {judge.out}")
 
 
-def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -> tuple[list[Comparison], str]:
-    """All comparisons, each requested once and its reply stored as it arrives; and the judge's name."""
+def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -> tuple[list[Comparison], Replies, str]:
+    """All comparisons, each requested once and its reply stored as it arrives; all replies; and the judge's name."""
 
     @functools.cache
     def connect(attempt: int) -> Counting:
@@ -193,7 +196,7 @@ def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -
                 replies_log.append(row)
                 replies[c.key, attempt] = row
                 bar.update(1)
-    return requested, name
+    return requested, replies, name
 
 
 def _blocks(cases: Sequence[Case], decisions: Sequence[Decision]) -> dict[str, list[Standing]]:
@@ -268,6 +271,8 @@ def _summary(result: Mapping[str, Any], decisions: Sequence[Decision]) -> str:
         "prompt, "
         f"{result['tokens']:,} of reply" + ("" if result["dollars"] is None else f", ${result['dollars']:.4f}"),
     ]
+    if uncounted := result["prompts_not_counted"]:
+        lines[-1] += f"; the server did not count the prompts of {counted(uncounted, 'request')}, which cost more"
     if mean_ranks := result["mean_rank_by_position"]:
         shown = ", ".join(f"{rank:.2f}" for rank in mean_ranks)
         lines.append(f"mean rank of the answer shown first, second, ...: {shown}; equal without position bias")

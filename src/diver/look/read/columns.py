@@ -81,3 +81,5 @@ class Part(NamedTuple):
     that the user names."""
     prompt: str = ""
     """The digest of a prompt that has more than its text, such as images."""
+    file: Path | None = None
+    """The file that has them, if problems may have responses in several."""

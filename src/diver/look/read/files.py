@@ -91,21 +91,27 @@ def _copies(files: Iterable[RolloutFile]) -> Iterator[str]:
             return
 
 
-def check_out(out: Path, names: Iterable[str], read: Iterable[Path]) -> None:
-    """DiverError if the results `names` of the rollouts `read` cannot be written into the folder `out`."""
+def check_out(out: Path, names: Iterable[str], read: Iterable[Path], mine: bool) -> None:
+    """DiverError if the results `names` of the rollouts `read` cannot be written into the folder `out`.
+
+    Existing files of these names are replaced only if they are `mine`, which are earlier results of the command.
+    """
     if out.exists() and not out.is_dir():
         raise DiverError(f"--out {out}: is a file; name a folder")
     if (out / "config.json").exists():  # a run, an evaluation or grades, which have results of their own
         raise DiverError(f"--out {out}: has other work, that of its config.json; choose another --out")
-    check_written((out / name for name in names), read)
+    check_written((out / name for name in names), read, mine)
 
 
-def check_written(written: Iterable[Path], paths: Iterable[Path]) -> None:
-    """Raise DiverError if a file of `written` is also a file of rollouts in `paths`, at any step."""
+def check_written(written: Iterable[Path], paths: Iterable[Path], mine: bool) -> None:
+    """Raise DiverError if a file of `written` is also a file of rollouts in `paths`, at any step, or if it exists and
+    is not `mine`."""
     read = {file.path.resolve() for path in paths for file in rollout_files(path)[0]}
     for path in written:
         if path.resolve() in read:
             raise DiverError(f"--out: would replace {path}, which is read; choose another --out")
+        if not mine and path.exists():
+            raise DiverError(f"--out: would replace {path}, which this command did not write; choose another --out")
 
 
 def _found(paths: Iterable[Path], folder: Path) -> Iterator[RolloutFile]:

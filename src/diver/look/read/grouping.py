@@ -75,6 +75,10 @@ def _problems(
                 what = f"{path}: column {unshared!r} has another value in every response to a prompt"
                 _note(notes, what, f"read as one problem; --problem {unshared} reads a problem for each value", prompt)
         for of_answer in by_answer.values():
+            files = [*dict.fromkeys(part.file for part in of_answer)]
+            if len(files) > 1 and of_answer[0].group.problem.meta.get("step") is None:
+                what = f"{path}: responses to one problem are in several files"
+                _note(notes, what, f"such as {files[0]} and {files[1]}; name each file to keep them apart", prompt)
             yield _merged(of_answer, names, (written or prompt, value if use_id else None))
 
 

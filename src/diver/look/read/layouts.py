@@ -17,7 +17,7 @@ from diver.look.read.marks import with_special_tokens, without_special_tokens
 from diver.look.read.named import named_columns, rank_of_id
 from diver.tasks.verify import GRADERS
 
-NO_OUTCOMES = frozenset({"epoch", "seed", "length"}).union(
+NO_OUTCOMES = frozenset({"epoch", "seed", "length", "gen_step", "advantages"}).union(
     *(names for part, names in NAMES.items() if part != "outcome")
 )
 """Columns of numbers that are no outcome, even where no other column is of numbers."""
@@ -91,6 +91,31 @@ def trl(file: File) -> Iterator[Part]:
         file.notes.append(f"{file.path}: {ambiguous}")
     file.outcomes.update(dict.fromkeys(name))
     return named_columns(file._replace(names={**file.names, "outcome": name}))
+
+
+def ms_swift(file: File) -> Iterator[Part]:
+    """A row has a batch, with a list in each column. One that is logged again at a later step is left out. The outcome
+    is found as TRL's."""
+
+    def single() -> Iterator[tuple[str, Row]]:
+        logged: Row = {}
+        for where, row in file.rows:
+            if not isinstance(row["prompt"], list) or values.is_turns(row["prompt"]):
+                yield where, row  # a row of another program
+                continue
+            lists = {name: value for name, value in row.items() if isinstance(value, list)}
+            if len({*map(len, lists.values())}) > 1:
+                sizes = ", ".join(f"{name} {len(value)}" for name, value in lists.items())
+                raise DiverError(f"{where}: the lists of a batch must have the same length, not {sizes}")
+            batch = {name: row[name] for name in ("prompt", "completion")}
+            if batch == logged:
+                file.notes.append(f"{where}: the same completions as in the row before, logged again; left out")
+                continue
+            logged = batch
+            for one in zip(*lists.values(), strict=True):
+                yield where, dict(zip(lists, one, strict=True))
+
+    return trl(file._replace(rows=single()))
 
 
 def lm_eval(file: File) -> Iterator[Part]:
@@ -300,7 +325,10 @@ PLAIN = {  # layouts with nested rows: the function that makes plain rows of one
     "inspect_ai": inspect_ai_row, "lm-eval": lm_eval_row,
 }  # fmt: skip
 # Where names are not enough.
-READ = {TRAIN: diver_train, EVAL: diver_eval, "TRL": trl, "inspect_ai": inspect_ai, "lm-eval": lm_eval}
+READ = {
+    TRAIN: diver_train, EVAL: diver_eval, "TRL": trl, "ms-swift": ms_swift, "inspect_ai": inspect_ai,
+    "lm-eval": lm_eval,
+}  # fmt: skip
 
 
 def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:

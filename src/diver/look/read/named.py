@@ -13,7 +13,7 @@ from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.diversity import action_key
 from diver.look.read import values
 from diver.look.read.columns import DATA, NAMES, OUTCOMES, SESSION, SOURCES, File, Names, Part, Row
-from diver.tasks.references import options_in
+from diver.tasks.references import final_answer, options_in
 from diver.tasks.sources import first_value, needed, value_at
 
 IDS = DATA["ids"]
@@ -27,7 +27,11 @@ ROW_ID = re.compile(
     re.IGNORECASE,
 )
 """Columns that may number the problems, or rows (ROW_ID). `diver.look.read.grouping` says when they number problems."""
-CUT_OFF = ("true", "1", "1.0", "truncated", "length")  # a flag, slime's status, SkyRL's reason to stop
+CUT_OFF = ("true", "1", "1.0", "truncated", "length", "max_tokens")  # a flag, slime's status, reasons to stop
+APART = {"model": "--by", "epoch": "--step", "iteration": "--step"}
+"""Columns that say which model or which policy a response has, and the option that reads them."""
+DESCRIBED = ("entropy", "logprobs", "length", "truncated", "advantage")
+"""Parts of a row that describe its response, besides the outcome."""
 NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # the id of a sample: the id of its problem and a number
 CHAT = re.compile(
     r"\s{0,9}\[\s{0,9}\{\s{0,9}['\"](?:role|from)['\"]\s{0,9}:\s{0,9}['\"](?:assistant|model|gpt|ai)['\"]"
@@ -42,7 +46,7 @@ def named_columns(file: File) -> Iterator[Part]:
     """
     names = file.names
     outcome_of = _outcome_reader(file)
-    models: dict[int, Any] = {}
+    apart: dict[tuple[int, str], Any] = {}
     waiting: list[tuple[str, Row, Part]] = []  # rows without text before the first row with text
     has_text = False
     for where, as_written in file.rows:
@@ -62,19 +66,24 @@ def named_columns(file: File) -> Iterator[Part]:
             short = value if len(str(value)) <= 60 else f"{str(value)[:60]}..."
             _note(file, where, f"problem {short!r} has no response: left out", "has no response: left out")
             continue
-        scored = [*zip(texts, _outcomes(file, where, row, given, texts, outcome), strict=True)]
+        several = len(texts) != 1 or (isinstance(given, list) and not values.is_turns(given))
+        scored = [*zip(texts, _outcomes(file, where, row, given, texts, outcome, several), strict=True)]
         # programs write the same id as 1 or as "1"
         prompt = json.dumps(value if values.is_turns(value) else str(value), ensure_ascii=False, default=str)
         key = prompt if group is None else json.dumps(str(group), ensure_ascii=False)
         problem = _problem(row, value, where, file)
-        if not names["by"] and (model := _first(row, ("model",))) is not None:
-            of_group = hash((problem.source, problem.meta.get("step"), key))  # hashed, because a key may be long
-            if models.setdefault(of_group, model) != model:
-                _note(file, "", "column 'model' differs within a group; --by model keeps the models apart")
+        of_group = hash((problem.source, problem.meta.get("step"), problem.meta.get("by"), key))  # a key may be long
+        for column, option in APART.items():
+            known = None if column == "model" and names["by"] else values.known(row.get(column))
+            if known is not None and apart.setdefault((of_group, column), known) != known:
+                option = option if column == "model" or values.integer(known) is not None else "--by"
+                said = f"column {column!r} differs within a group; {option} {column} keeps the {column}s apart"
+                _note(file, "", said)
         given_by = names["problem"][0] if file.problem_is_named else ""
         ids, certain = (None, given_by) if given_by or group is not None else _ids(row)
         written = digest(prompt) if values.is_turns(value) else ""
-        part = Part(key, Group(problem, tuple(_rollouts(row, scored, names, where))), ids, certain, written)
+        rollouts = tuple(_rollouts(row, scored, several, names, where))
+        part = Part(key, Group(problem, rollouts), ids, certain, written, file.path)
         for response, rollout in zip(texts, part.group.rollouts, strict=True):
             if not rollout.response and values.is_turns(response) and not values.is_empty(response):
                 said = "has a chat in which no text of the assistant is found: a response without an answer"
@@ -201,18 +210,17 @@ def _outcome_reader(file: File) -> Callable[[str, Row], Any]:
 
 
 def _outcomes(
-    file: File, where: str, row: Row, given: Any, texts: Sequence[Any], outcome: Any
+    file: File, where: str, row: Row, given: Any, texts: Sequence[Any], outcome: Any, several: bool
 ) -> Sequence[float | None]:
     """The outcome of each response: of the row, else of each object.
 
-    A single one does not say whose it is if there are several responses.
+    A single one does not say whose it is if the row may have `several` responses.
     """
     if file.names["outcome"] is OUTCOMES and values.known(outcome) is None:
         objects = [one if isinstance(one, Mapping) else {} for one in texts]
         if name := next((name for name in OUTCOMES if any(values.is_outcome(one.get(name)) for one in objects)), ""):
             outcome = [one.get(name) for one in objects]
             file.outcomes[f"{name} of each response"] = None
-    several = len(texts) != 1 or (isinstance(given, list) and not values.is_turns(given))
     if not isinstance(outcome, list) or not (several or len(outcome) == 1):
         if isinstance(outcome, list) and len(outcome) > 1:
             column = next((name for name in file.names["response"] if value_at(row, name) is given), "messages")
@@ -290,12 +298,17 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
     found = {name: _first(row, file.names[name]) for name in ("answer", "step", "by", "grader", "source", "id")}
     if file.names["source"] is SOURCES:
         # The source is needed if the problem is a number or an id, because another benchmark may have the same one.
-        column = next((name for name in file.names["problem"] if values.known(value_at(row, name)) is not None), "")
+        column = _column(row, file.names["problem"])
         number = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
         if not (number or column == "id" or column.endswith(("_id", ".id"))) or not _is_name(found["source"]):
             found["source"] = None
     if isinstance(found["answer"], list) and len(found["answer"]) == 1:
         found["answer"] = found["answer"][0]
+    target = values.known(row.get("target"))
+    is_beside = target is not None and _column(row, file.names["answer"]) == "answer"
+    if is_beside and final_answer(str(target)) != final_answer(str(found["answer"])):
+        said = "is the reference answer, and column 'target' says something else; --answer target reads that"
+        _note(file, where, f"column 'answer' {said}", said)
     texts = {name: str(known) for name, known in found.items() if known is not None}
     if len(texts.get("by", "")) > LONGEST_NAME:
         raise DiverError(
@@ -322,14 +335,18 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
     return Problem(texts.get("id", ""), prompt, texts.get("answer", ""), texts.get("source", ""), meta=meta)
 
 
-def _rollouts(row: Row, scored: Sequence[tuple[Any, float | None]], names: Names, where: str) -> Iterator[Rollout]:
-    """Further columns of a row describe its response, so they are unknown for several responses."""
-    several = len(scored) > 1
-    about = {
-        name: None if several else first_value(row, names[name])
-        for name in ("entropy", "logprobs", "length", "truncated", "advantage")
-    }
+def _rollouts(
+    row: Row, scored: Sequence[tuple[Any, float | None]], several: bool, names: Names, where: str
+) -> Iterator[Rollout]:
+    """Further columns of a row describe its response. If it may have `several`, a list has the value of each, and
+    another value is that of one only if there is one."""
+    described = {name: first_value(row, names[name]) for name in DESCRIBED}
     for index, (response, outcome) in enumerate(scored):
+        about = {
+            name: value[index] if several and isinstance(value, list) and len(value) == len(scored)
+            else value if len(scored) == 1 else None
+            for name, value in described.items()
+        }  # fmt: skip
         rollout = Rollout(values.text(response, where), turns=values.turns(response, where))
         yield rollout.replace(
             key=action_key(rollout) if rollout.turns and rollout.actions else None,
@@ -346,6 +363,11 @@ def _rollouts(row: Row, scored: Sequence[tuple[Any, float | None]], names: Names
 def _first(row: Row, names: Sequence[str], read: Callable[[Any], Any] = values.known) -> Any:
     """The first value that says something, as `read` gives it; None if there is none."""
     return next((value for name in names if (value := read(value_at(row, name))) is not None), None)
+
+
+def _column(row: Row, names: Sequence[str]) -> str:
+    """The first of the columns whose value says something; "" if none does."""
+    return next((name for name in names if values.known(value_at(row, name)) is not None), "")
 
 
 def _is_name(value: Any) -> bool:
