@@ -3,6 +3,7 @@ import os
 import sys
 from collections import Counter
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,17 @@ def test_options_in_a_column_are_asked_for(tmp_path):
     assert problems.notes == [
         f"{tmp_path}/problems.jsonl: the options of 3 problems, which are in a column, follow their questions"
     ]
+
+
+def test_numbers_of_columns(tmp_path):
+    """Parquet has decimals, and floats where a column lacks some numbers. Options are written as the answer is."""
+    rows = [{"problem": f"{i}?", "answer": Decimal(answer)} for i, answer in enumerate(("3.50", "4.00", "1e3"))]
+    assert [p.answer for p in load_problems(parquet(tmp_path, rows, "decimals.parquet"))] == ["3.50", "4", "1000"]
+    rows = [{"problem": "2+2?", "options": [3.0, 4.0, 4.5], "answer": 4.0}]
+    (problem,) = load_problems(parquet(tmp_path, rows, "floats.parquet"))
+    assert (problem.prompt, problem.answer, problem.verifier) == ("2+2?\n\nA) 3\nB) 4\nC) 4.5", "4", "choice")
+    path = jsonl(tmp_path, {"problem": "10^400?", "answer": 10**400})
+    assert load_problems(path)[0].answer == f"1{'0' * 400}"
 
 
 def test_an_environment_may_ask_by_other_columns(tmp_path, monkeypatch):

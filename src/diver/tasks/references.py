@@ -6,9 +6,11 @@ A complete solution counts as its final answer: "... #### 72", "... A: 72", "...
 import ast
 import itertools
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from diver.core.types import Problem
@@ -23,6 +25,8 @@ OPTIONS = (
 """Names of columns that contain all options."""
 LETTERED = ("{}", "option_{}", "option{}", "choice_{}", "choice{}", "op{}")
 """Names of columns that contain one option, such as that of letter A; `op{}` are those of MedMCQA."""
+SCALAR = str | int | float | Decimal
+"""What an answer or an option may be."""
 LONGEST_LIST = 100_000  # characters of a list that a CSV writes into one cell
 
 _GSM8K = re.compile(r"####\s*(\S[^\n]*)\s*$")
@@ -76,6 +80,12 @@ def _why_choice(problem: Problem, in_column: bool) -> str:
     if in_column or _WORDS.fullmatch(problem.answer):
         return f"the reference answer is the text of an option in {where}"
     return ""
+
+
+def text_of(value: Any) -> str:
+    """A value of a row as text. 3.0 is 3: a column of numbers, some of which are missing, has decimals only."""
+    whole = isinstance(value, float | Decimal) and math.isfinite(value) and value % 1 == 0
+    return str(int(value) if whole else value)
 
 
 def is_letter(answer: str, small: bool = False) -> bool:
@@ -160,13 +170,13 @@ def _options(value: Any) -> list[str] | dict[str, str] | None:
         texts, labels = value.get("text"), value.get("label")
         if isinstance(texts, Sequence) and isinstance(labels, Sequence) and not isinstance(texts, str):
             value = dict(zip(labels, texts, strict=False))
-        options = {str(label): str(text) for label, text in value.items() if isinstance(text, str | int | float)}
+        options = {str(label): text_of(text) for label, text in value.items() if isinstance(text, SCALAR)}
         return options if len(options) > 1 else None
     if not isinstance(value, list | tuple) or len(value) < 2:
         return None
     if all(isinstance(option, Mapping) and {"label", "text"} <= option.keys() for option in value):
-        return {str(option["label"]): str(option["text"]) for option in value}
-    return [str(option) for option in value] if all(isinstance(option, str | int | float) for option in value) else None
+        return {str(option["label"]): text_of(option["text"]) for option in value}
+    return [text_of(option) for option in value] if all(isinstance(option, SCALAR) for option in value) else None
 
 
 def _parsed(text: str) -> Any:

@@ -20,6 +20,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from diver.core.files import InvalidRow
 from diver.core.types import DiverError, Problem
 from diver.recipe.data import Source
 from diver.tasks.formats import Rows
-from diver.tasks.references import after_hashes, answer_and_verifier, by_index, options_in
+from diver.tasks.references import after_hashes, answer_and_verifier, by_index, options_in, text_of
 from diver.tasks.rows import Adapt, adapted, read_rows
 from diver.tasks.verify import EnvironmentGrader, get_grader
 from diver.tasks.verify.choice import options_of, prompt_with_options
@@ -206,23 +207,22 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
     raw = needed(row, "answer", columns["answer"], where)
     if isinstance(raw, list) and len(raw) == 1:
         raw = raw[0]
-    if isinstance(raw, float) and raw.is_integer():  # a column of numbers, some of which are missing
-        raw = int(raw)
-    known = math.isfinite(raw) if isinstance(raw, float) else isinstance(raw, str | int)
-    if not known or isinstance(raw, bool) or not str(raw).strip():
+    known = isinstance(raw, str | int) or (isinstance(raw, float | Decimal) and math.isfinite(raw))
+    given = text_of(raw)
+    if not known or isinstance(raw, bool) or not given.strip():
         raise InvalidRow(where, "the answer must be text or a number", f", not {raw!r:.60}")
-    if str(raw).strip() in NONE_GIVEN:
+    if given.strip() in NONE_GIVEN:
         raise InvalidRow(where, "no answer", f": {raw!r} says that none is given, as in NuminaMath-1.5")
     if isinstance(images := row.get("images"), list) and images:
         raise InvalidRow(where, "images", ", and only text is read")
     name = str(first_value(row, columns["source"]) or "")
     text = prompt if isinstance(prompt, str) else str(prompt[-1]["content"])
     options = options_in(row, value_at)
-    answer, verifier, _ = answer_and_verifier(text, str(raw), f"{name} {source.path}", options)
+    answer, verifier, _ = answer_and_verifier(text, given, f"{name} {source.path}", options)
     if source.verifier != "auto":
         verifier = source.verifier
     if ":" in verifier:  # a custom verifier reads the reference answer itself
-        answer = after_hashes(str(raw))
+        answer = after_hashes(given)
     meta = row.get("meta") or row.get("extra_info") or {}
     meta = dict(meta) if isinstance(meta, Mapping) else {"meta": meta}
     if options is not None:

@@ -65,6 +65,9 @@ def grade(response, answer="B", prompt=PROMPT, **meta):
         "I'd go with option B since C is noble",
         "It is option B. Option (C) is wrong, option **D** isn't a gas, and it is not option A.",
         "Option A: made by plants.\nOption C: noble.\nB",
+        "Option A: made by plants. Option B: needed. Option C: noble. So B.",
+        "The answer is A. Hmm, no. It is B.",
+        "I choose B because it is not A.",
     ],
 )
 def test_b(response):
@@ -107,6 +110,9 @@ def test_b(response):
         ("The answer is not carbon dioxide", "no_answer"),
         (r"\boxed{(B) carbon dioxide (C) argon}", "wrong"),
         (r"\boxed{A, B}", "wrong"),
+        ("The answer is B. Wait, actually it is C.", "wrong"),
+        ("The answer is B. Option A: made by plants. So C.", "wrong"),
+        ("I choose A because B is noble.", "wrong"),
     ],
 )
 def test_not_b(response, expected):

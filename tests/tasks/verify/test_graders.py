@@ -31,6 +31,8 @@ def test_a_vote_is_the_answer_that_is_graded():
     response = "5+5=10\n#### 10\nThat is 3 more than Bob."
     assert grade([(response, asked)], grader="gsm8k") == [Grade.CORRECT]
     assert grader.final_answer(response, asked) == grader.reached(response, asked) == "10"
+    said = {"The answer is 10 cm².": "10", "The answer is 2 * 5 = 10.": "10", "The answer is 1,000.": "1000"}
+    assert {text: grader.final_answer(text, asked) for text in said} == said
     assert grader.final_answer(r"\boxed{7}, so 8", asked) == "7" and grader.final_answer("none", asked) is None
 
 
@@ -53,7 +55,7 @@ def test_names_and_versions():
     assert set(GRADERS) == {"math", "gsm8k", "math-verify", "choice"} | testbeds
     assert all(grader.name == name and callable(grader.grade) for name, grader in GRADERS.items())
     assert f"math-verify-{version('math-verify')}" in GRADERS["math"].version
-    assert str(get_grader("choice")) == "choice@11"
+    assert str(get_grader("choice")) == "choice@12"
     with pytest.raises(DiverError, match="grader: unknown choice 'oracle'; choices: math, gsm8k, choice"):
         grade([], grader="oracle")
 

@@ -1,7 +1,7 @@
 """A grade may only change together with the version of the rules by which it was made.
 
 `rules.toml` has the grades of every grader's present rules, a letter each, on the tables of answers. A stored grade
-names these rules (`math@15+...`): were they to mean two things, `diver eval` would mix old grades with new ones.
+names these rules (`math@16+...`): were they to mean two things, `diver eval` would mix old grades with new ones.
 
     python tests/tasks/verify/test_rules.py  # writes rules.toml anew, unless a grade has changed and its rules have not
 """

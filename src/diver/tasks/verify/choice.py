@@ -5,8 +5,8 @@ A letter after J counts only where the options are known.
 What counts as the choice, in this order, always the last of its kind and only after the last `</think>`:
 
 1. The last box or answer tags: `\\boxed{B}`, `\\boxed{\\text{(B)}}`, `\\boxed{B) the text}`, or an option's text.
-2. The last statement, in the languages of `languages`: "the answer is (B)", "Answer: B", "option B is correct"; "the
-   answer is A or B" is no choice.
+2. The last statement, in the languages of `languages`: "the answer is (B)", "Answer: B", "option B is correct", "I
+   choose B", "wait, it is B", or "so B" at the end; "the answer is A or B" is no choice.
 3. The last line, if it begins with a label ("B. dead organisms") or is the text of one option. Then the last mention of
    an option ("I would go with option B") that is not rejected there ("option B is wrong", "not option B"). Then the
    last marked letter: `(B)`, `**B**`, `B)`, or a line that holds nothing else.
@@ -80,6 +80,9 @@ _STATEMENT = compile_later(
     rf"|(?<!{INSIDE})(?:{words.OPTION}{_SEP})?{_NAMED}{_MARKS}{_COUNTED}[ \t]{{0,2}}(?!are\b){words.IS}?[ \t]{{0,2}}"
     rf"(?:(?:the|die|la|le|l['’])[ \t]{{0,2}})?(?:{words.RIGHT}|(?<=the )best|(?<=the )answer)"
     rf"(?![ \t](?:in|on|at|to|of|for)\b|-|{_ASKED}|[ \t]{{0,2}}(?:{words.NOT_AFTER}))"
+    rf"|(?<!{INSIDE}){words.CORRECTION}{_STATED}"
+    rf"|\bI(?: would| will|['’]d|['’]ll)? (?:choose|pick|select|go with)[ \t]{_STATED}"
+    rf"|\b(?:so|thus|therefore|hence),?[ \t](?:it(?:['’]s| is)[ \t])?{_NAMED}(?=[)\]*.\s]{{0,4}}\Z)"
     rf"|(?:故|应|應|所以|因此)?选(?:择|擇)?(?!项|項){_STATED}"
     rf"|選(?:択|擇)?(?!项|項|択肢){_STATED}",
     re.IGNORECASE,
@@ -162,7 +165,7 @@ class Choice(Grader):
     """Grader "choice": correct, wrong or no_answer. Linear in the length of the response."""
 
     name = "choice"
-    rules = 11
+    rules = 12
     template = "boxed"
 
     def check_answer(self, problem: Problem) -> None:

@@ -12,6 +12,7 @@ says no, these readings are tried, because they mean the same:
 - A lone `i` is the imaginary unit in both: `i(2-i)` and `1+2i`.
 - A row or column of a matrix, the tuple with the same entries, and the sum of these multiples of i, j and k.
 - The forms of `readings`: without a condition, a modulus, an approximation or a unit of letters.
+- A function that is defined by cases, case by case, in any order.
 - Lists part by part: `R=1, I=(-6,-4)`, which math-verify cannot read. Where every part of the reference answer has a
   name of its own, the parts must agree by name or, without names, in their order. `\\frac{1}{2}, 0.5` is
   `\\frac{1}{2}`.
@@ -58,6 +59,15 @@ _WORD = re.compile(r"[A-Za-z][a-z]{2}")
 _ARITHMETIC = re.compile(r"(?:[-+*/^=().!\d\s{}]|\\(?:frac|sqrt|binom|cdot|times|div|left|right|pi)(?![A-Za-z])|\\\$)+")
 _POINT = re.compile(r"(?:\\left)?[(\[][^()\[\]]*,[^()\[\]]*[)\]]")
 _SET = re.compile(r"(?:\\left)?\\\{[^()\[\]]*\}")
+_CASES = re.compile(
+    r"(?:[^=,;\\]{1,40}=)?\s*(?:\\begin\{cases\}|(?:\\left\s?)?\\\{\s*\\begin\{array\}(?:\{[clr|\s]*\})?)"
+    r"(?P<rows>.*)\\end\{(?:cases|array)\}\s*(?:\\right\s?\.?)?[.,]?",
+    re.DOTALL,
+)
+_IF = re.compile(
+    r"(?:\\text\s?\{)?[\s,]*(?:if|for|when|where)\b\s?\}?|^[\s,]*(?:\\text\s?\{)?\s*(?:otherwise|else)\b.*",
+    re.IGNORECASE,
+)
 _COUNT = re.compile(
     r"\\?\$?(?P<number>-?\d[\d.,]*) ?(?:\\[,; ])? ?(?:\\text\{ ?)?"
     rf"(?P<word>{'|'.join(SCALES)})(?P<of> [a-z ]{{0,60}})?\}}?",
@@ -182,6 +192,9 @@ def _by_case(gold: str, answer: str) -> tuple[str, str]:
 def _same(gold: str, answer: str) -> bool:
     if (_is_point(gold) and _is_set(answer)) or (_is_set(gold) and _is_point(answer)):
         return False
+    pieces = _pieces(gold), _pieces(answer)
+    if all(pieces):
+        return _same_pieces(*pieces)
     values = _values(gold), _values(answer)
     if values != ([gold], [answer]):
         return any(_same(one, other) for one in values[0] for other in values[1])
@@ -204,6 +217,33 @@ def _same(gold: str, answer: str) -> bool:
         if all(map(any, pairs)) and all(map(any, zip(*pairs, strict=True))):
             return True
     return any(_same(*pair) for pair in simpler(gold, answer) if pair != (gold, answer))
+
+
+def _pieces(text: str) -> list[tuple[str, str]]:
+    """The values of a function that is defined by cases, each with its condition, "" for otherwise; else empty."""
+    found = _CASES.fullmatch(content_of(text))
+    rows = [row.split("&") for row in found["rows"].split(r"\\") if row.strip()] if found else []
+    if not 0 < len(rows) <= MOST_PARTS or any(len(row) != 2 for row in rows):
+        return []
+    return [(value.strip().rstrip(",.;"), _IF.sub("", condition).strip(" ,.;}")) for value, condition in rows]
+
+
+def _same_pieces(known: Sequence[tuple[str, str]], given: Sequence[tuple[str, str]]) -> bool:
+    """Whether equal values have equal conditions; where all but one have, "otherwise" is any condition."""
+    left = list(given)
+    rest = []
+    for value, condition in known:
+        conditions = [other for other in left if other[1] == condition or _same(box(condition), box(other[1]))]
+        if not conditions:
+            rest.append((value, condition))
+        elif not _same(box(value), box(conditions[0][0])):
+            return False
+        else:
+            left.remove(conditions[0])
+    if not rest or not left:
+        return not rest and not left
+    otherwise = not all((rest[0][1], left[0][1]))
+    return len(rest) == len(left) == 1 and otherwise and _same(box(rest[0][0]), box(left[0][0]))
 
 
 def _values(text: str) -> list[str]:

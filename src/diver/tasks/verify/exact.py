@@ -20,6 +20,7 @@ LONGEST = 256  # characters of an answer that is remembered
 _SPACING = re.compile(r"(?<!\\)\\!\s*|(?<!\\)\\[,;: ]|~|\\left\b|\\right\b|\\displaystyle\b")
 _DECIMAL = re.compile(r"-?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:\.\d+)?", re.ASCII)
 _COMMA = re.compile(r"(?P<whole>-?(?:0|\d{1,3}(?:\.\d{3}){1,4}|\d{1,12}(?!,\d{3}$))),(?P<digits>\d{1,9})", re.ASCII)
+_POINTS = re.compile(r"-?[1-9]\d{0,2}(?:\.\d{3}){2,4}", re.ASCII)
 _FRACTION = re.compile(r"(-?)(?:(-?\d+)/(\d+)|\\frac\{(-?\d+)\}\{(\d+)\})", re.ASCII)
 _LITERAL = re.compile(r"0(?:[xX][0-9A-Fa-f]+|[bB][01]+|[oO][0-7]+)", re.ASCII)  # 0x1F
 _MIXED = re.compile(r"(-?)(\d+) ?(?:\\frac\{(\d+)\}\{(\d+)\}| (\d+)/(\d+))", re.ASCII)
@@ -157,7 +158,9 @@ def _quantity(text: str) -> tuple[Fraction | None, bool]:
 
 
 def _with_comma(text: str) -> Fraction | None:
-    """A decimal with a comma, 0,5 or 1.234,56 or 12,00; None for 1,234 and for 12,0, which may be a list."""
+    """A decimal with a comma, 0,5 or 1.234,56 or 12,00, or 1.234.567; None for 1,234 and 12,0, which may be a list."""
+    if _POINTS.fullmatch(text):
+        return Fraction(text.replace(".", ""))
     found = _COMMA.fullmatch(text)
     if not found:
         return None

@@ -21,7 +21,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from diver.tasks.verify.languages import ANSWER, IS
+from diver.tasks.verify.languages import ANSWER, CORRECTION, IS
 from diver.tasks.verify.measures import POWERS_OF_TEN
 
 TAIL = 4096  # characters of free text in which an answer is looked for
@@ -44,15 +44,18 @@ _NAMED = re.compile(_NAME)
 _NAME_BEFORE = re.compile(_NAME + r"\Z")
 _PERCENT = re.compile(r"[\s$]*+(?:\\\)|\\\])?\s*(?:\\?%|[Pp]ercent|[Pp]ct)")
 _SCALE = re.compile(rf"[\s$]{{1,4}}(?P<word>{'|'.join(POWERS_OF_TEN)})\b", re.IGNORECASE)
-_DENIED = re.compile(r"[\s$*]{0,4}(?:is|was)\s(?:wrong|incorrect|false|not\s(?:the|correct|right))\b")
+_DENIED = re.compile(
+    r"[\s$*]{0,4}(?:is|was)\s(?:wrong|incorrect|false|not\s(?:the|correct|right))\b"
+    rf"|[\s$*.)\]\\]{{0,8}}(?:but\s)?(?i:{CORRECTION})(?=\W{{0,4}}(?:\d|frac|sqrt))"
+)
 _CLOSING = re.compile(r"(?P<opened>final answer is)|I hope", re.IGNORECASE)
 _MARKS = re.compile(r"(?<!\\)\$|\\[()\[\]]|\\?\"")
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 _SPACE = r"(?:,(?:\\!)?|[ \u00a0\u2009\u202f]|\\,|\{,\})"
 NUMBER = re.compile(
-    r"(?:(?<![\w)\]}])-)?(?:\\?\$)?"
+    r"(?:(?<![\w)\]}])[-−–－])?(?:\\?\$)?"
     rf"(?:\d{{1,9}} \d{{1,9}}/\d{{1,9}}(?![\d/])|(?:\d{{1,3}}(?P<sep>{_SPACE})\d{{3}}(?:(?P=sep)\d{{3}})*(?!\d)|\d+)"
-    r"(?:\.\d+|/\d+(?![\d/]))?)|(?<![\w.])\.\d+"
+    r"(?:\.\d+|/\d+(?![\d/]))?|(?<![\w.])\.\d+)"
 )
 _OR = re.compile(
     r",?\s{0,4}\(?(?:or|oder|ou|o|или)\s{1,4}(?:(?:maybe|perhaps|possibly)\s{1,4})?"

@@ -28,6 +28,11 @@ AFTER_ANSWER = _word("is", "right", "option", "article", "adverb")
 """What may stand between "answer" and the answer itself."""
 NOT, WRONG, OTHER_THAN = (_word(name) for name in ("not", "wrong", "other_than"))
 NOT_THOUGHT, BE, AND_OR = (_word(name) for name in ("not_thought", "be", "and_or"))
+CORRECTION = (
+    r"(?<!\w)(?:(?:wait|actually|no|hmm+|sorry|oops)\W{1,4}(?:[\w'’]{1,12}\W{1,4}){0,6}?"
+    rf"(?:it(?:['’]s| is)|(?:it|this|that) (?:should|must) be|{ANSWER}\W{{0,4}}{IS})|correction:)"
+)
+"""What gives up a statement for the one that follows it: "Wait, actually it is 6"."""
 NOT_AFTER, ALL_BUT, NO, AND_OR_SIGNS = (
     "|".join(_TABLE[name]) for name in ("not_after", "all_but", "no", "and_or_signs")
 )

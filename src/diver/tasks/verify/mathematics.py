@@ -8,8 +8,8 @@ What counts as the answer, in this order:
 2. The last of: the boxes (`\\boxed{...}`, `\\boxed 5`, `\\fbox{...}`), `<answer>` tags, Minerva's closing sentence
    "The final answer is ... I hope it is correct." Boxes that stand together as a list (`\\boxed{1}, \\boxed{2}`;
    `x=\\boxed{1}` and `y=\\boxed{2}`) are one answer: all of them, or none. See `extraction`.
-3. Without these, a sentence "the answer is 5." in any language, and for a reference answer in words the last sentence.
-   See `prose`.
+3. Without these, a sentence "the answer is 5." in any language, of which the last counts, also one that corrects a box;
+   and for a reference answer in words the last sentence. See `prose`.
 4. "math": what math-verify finds in the last 4,096 characters ("the answer is ...", else the last formula, else the
    last number). "gsm8k": the number of its last line "#### n", before 3; else the last number of the response.
 
@@ -31,9 +31,21 @@ from diver.tasks.verify.base import Grader, PendingCall, defer
 from diver.tasks.verify.bounds import PendingComparison
 from diver.tasks.verify.echo import is_echo, without_echoes
 from diver.tasks.verify.exact import compare, plain, plain_number
-from diver.tasks.verify.extraction import TAIL, WORD, after_thought, boxed, known_answer, last_line, last_number, stated
+from diver.tasks.verify.extraction import (
+    NUMBER,
+    TAIL,
+    WORD,
+    after_thought,
+    boxed,
+    known_answer,
+    last_line,
+    last_number,
+    stated,
+)
+from diver.tasks.verify.measures import unit_free
 from diver.tasks.verify.notation import box
 
+_LIST = re.compile(r",\s|;|\b(?:and|or)\b")
 _DELIMITER = re.compile(r"(?<!\\)\$|\\\(|\\\[")
 
 
@@ -41,7 +53,7 @@ class Mathematics(Grader):
     """Grader "math"."""
 
     name = "math"
-    rules: int | str = 15
+    rules: int | str = 16
     packages: tuple[str, ...] = ("math-verify", "latex2sympy2-extended", "sympy")
     template = "boxed"
 
@@ -95,7 +107,11 @@ class GSM8K(Mathematics):
             return []
         if content := prose.in_another_form(tail):
             return [content]
-        return last_number(prose.said(tail)) or last_number(prose.without_denied(text))
+        said = unit_free(plain(prose.said(tail)))
+        value = said if _LIST.search(said) else said.rpartition("=")[2].strip()
+        if prose.is_expression(said) and not NUMBER.fullmatch(value):
+            return [said]
+        return last_number(said) or last_number(prose.without_denied(text))
 
 
 def _of_free_text(tail: str, problem: Problem) -> Grade | PendingComparison:

@@ -74,6 +74,7 @@ _UNITS = compiled(
     ),
     (rf"(?<=\d){GAP}(?:{_CODES}){_ENDS}", ""),
     (rf"(?<=\d)\^\{{?\s?(?:\\(?:text|mathrm)\{{\s?)?(?:st|nd|rd|th)\s?\}}{{0,2}}{_ENDS}", ""),
+    (rf"(?<=\d){GAP}\^\{{?\\circ\}}?\s?[CF]{_ENDS}", ""),
     (rf"(?<=\d)/-{_ENDS}", ""),  # after a price in rupees
     (rf"{TEXT}\s?\{{\s*\}}", ""),
     (rf"(?:(?<=\d)|(?<=\d\}})|(?<=\\pi)){_measure(_SURE)}(?=\s{{0,4}}(?:[,;)\]]|(?:and|or)\b|\Z))", ""),

@@ -62,6 +62,32 @@ def _matrix(rows: re.Match[str]) -> str:
     return rf"\begin{{pmatrix}}{entries}\end{{pmatrix}}"
 
 
+def _system(found: re.Match[str]) -> str:
+    """The rows of a system of equations or of aligned lines as a list; conditions and columns stay as they are."""
+    rows = [row.strip().rstrip(",;.") for row in re.sub(r"&\s*(?=[=<>]|\\[lg]eq)", "", found["rows"]).split(r"\\")]
+    rows = [row for row in rows if row]
+    if found["kind"] not in ("cases", "array"):
+        rows = [row.replace("&", "") for row in rows]
+    if any("&" in row for row in rows) or (len(rows) > 1 and not all("=" in row for row in rows)):
+        return found[0]
+    return (" " if any(row.startswith("=") for row in rows) else ", ").join(rows)
+
+
+def _both(bounds: re.Match[str]) -> str:
+    """`x > 0 and x < 1` as 0 < x < 1; two bounds on one side stay."""
+    letter, *found = bounds.groups()
+    lower, upper = sorted((found[:2], found[2:]), key=lambda bound: bound[0] not in _FLIPPED)
+    if lower[0] not in _FLIPPED or upper[0] in _FLIPPED:
+        return bounds[0]
+    return f"{lower[1]} {_FLIPPED[lower[0]]} {letter} {upper[0]} {upper[1]}"
+
+
+def _rising(chain: re.Match[str]) -> str:
+    """1 > x > 0 as 0 < x < 1."""
+    left, first, letter, last, right = chain.groups()
+    return f"{right} {_FLIPPED[last]} {letter} {_FLIPPED[first]} {left}"
+
+
 def _interval(found: re.Match[str]) -> str:
     """]0,1[ excludes the ends that its brackets turn away from."""
     left, ends, right = filter(None, found.groups())
@@ -69,7 +95,7 @@ def _interval(found: re.Match[str]) -> str:
 
 
 _ONES, _TENS = (TABLES["numbers"][kind].split() for kind in ("ones", "tens"))
-_WORDS_OF_NUMBERS = {word: str(number) for number, word in enumerate(_ONES)} | {
+NUMBERS_IN_WORDS = {word: str(number) for number, word in enumerate(_ONES)} | {
     f"{ten}{rest}": str(number + one)
     for number, ten in zip(range(20, 100, 10), _TENS, strict=True)
     for one, rests in enumerate([[""], *([f"-{word}", f" {word}"] for word in _ONES[1:10])])
@@ -80,7 +106,8 @@ _WORDS_OF_NUMBERS = {word: str(number) for number, word in enumerate(_ONES)} | {
 _INTEGER_POWER = re.compile(r"(?<!\w)(\d{1,6})\s?\^\s?\{?(\d{1,2})(?!\d)\}?")
 _PART_END = r"(?=\s{0,4}(?:[,;)\]]|\\[})\]]|(?:and|or)\b|\Z))"
 _NO_UNIT = "|".join(["and|or|to|base|if|for|when", *POWERS_OF_TEN, "dozen|percent|pct"])
-_UNIT = rf"{TEXT}\{{\s{{0,4}}(?!(?:{_NO_UNIT})\b)[A-Za-z][A-Za-z /.]{{0,40}}\}}(?:\^\{{?-?\d\}}?)?"
+_POWER = r"(?:\^\{?-?\d\}?)"
+_UNIT = rf"{TEXT}\{{\s{{0,4}}(?!(?:{_NO_UNIT})\b)[A-Za-z](?:[A-Za-z /.]|\\[,;: ]|\\cdot|{_POWER}){{0,40}}\}}{_POWER}?"
 _NO_SOLUTION = (
     r"[Nn]o (?:real )?solutions?|(?:[Tt]he )?[Ee]mpty set|无(?:实数)?解|無(?:實數)?解|解なし|해가 없다"
     r"|нет (?:решений|корней)|[Kk]eine Lösung|[Pp]as de solution|[Ss]in solución"
@@ -99,6 +126,10 @@ _ANGLE = (
     rf"(?:\s{{0,4}}(?P<seconds>\d{{1,9}}(?:\.\d{{1,9}})?)\s?{_PRIMES})?"
     rf"|(?P<only>\d{{1,9}}(?:\.\d{{1,9}})?)\s?{_PRIMES})"
 )
+_SIGN = r"<|>|\\[lg]eq(?![A-Za-z])"
+_LARGER = r">|\\geq(?![A-Za-z])"
+_FLIPPED = {">": "<", r"\geq": r"\leq"}
+_BOUND = r"[^<>=,\\{}]{1,20}?|-?\\infty|-?\\frac\{\d+\}\{\d+\}"
 _ENDS = r"([^\[\](),;]{1,60}[,;][^\[\](),;]{1,60})"
 _MEANING = SHORTHANDS + compiled(
     (rf"(?<![\w.'\"}}]){_ANGLE}(?!['(\w])", _degrees),
@@ -114,6 +145,10 @@ _MEANING = SHORTHANDS + compiled(
         r"^\\(?:text|mathrm)\{\s*([A-Z](?:\s*(?:,\s*and\b|,|\band\b)\s*[A-Z])+)\s*\}$",
         lambda capitals: ", ".join(re.findall("[A-Z]", capitals[1])),
     ),
+    (
+        r"^\\text\{\s*([A-Za-z]{2,20}(?:, [A-Za-z]{2,20}){0,8}),? and ([A-Za-z]{2,20})\s*\}$",
+        lambda words: ", ".join(rf"\text{{{word}}}" for word in [*words[1].split(", "), words[2]]),
+    ),
     (r"^\\text(?:bf)?\{\s*\([A-J]\)\s*\}(?:\s|~|\\[,;: ])*(?=\S)", ""),  # the label of a choice
     (
         r"(?i)^(?:\\text\{(?![^{}]{0,80}(?:\bnot\b|n['’]t\b))[^{}]{0,40}\b(?:answer|total|about|around|roughly"
@@ -124,6 +159,7 @@ _MEANING = SHORTHANDS + compiled(
     ),
     (r"^(?:\\text\{\s*)?[Aa]ll real numbers\s*\}?$", r"\\mathbb{R}"),
     (rf"^(?:\\text\{{\s*)?(?:{_NO_SOLUTION})\s*\}}?\.?$", r"\\emptyset"),
+    (r"^(?:\\text\{\s*)?(?:DNE|[Dd]oes not exist)\s*\}?\.?$", r"\\text{DNE}"),
     (r"(?<!\d)(\d{0,15})\.(\d{0,15})\\(?:overline|bar)\s?\{?(\d{1,15})\}?", _repeating),
     (r"(?<![\w)\]}])\*\*(?=[^\s*])([^*\n]*[^\s*])\*\*(?![\w(])", r"\1"),  # Markdown's emphasis
     (r"(?<=[\w)\]}])(?:\*\*\s*|\s\*\*\s+)(\([^()]*\)|-?(?:\w+(?:\.\d+)?|\.\d+))", r"^{\1}"),  # Python's power
@@ -134,13 +170,24 @@ _MEANING = SHORTHANDS + compiled(
         r"|^[\[(](?P<column>[^\[\]()]{1,200})[\])]\s?\^\s?\{?\s?(?:T|\\top|\\intercal)\s?\}?$",
         _matrix,
     ),
+    (
+        r"^(?:\\left\s?\\\{)?\s*\\begin\{(?P<kind>cases|array|aligned|align\*?|gathered|split)\}(?:\{[clr|\s]*\})?"
+        r"(?P<rows>[\s\S]*)\\end\{(?P=kind)\}\s*(?:\\right\s?\.?)?$",
+        _system,
+    ),
+    (
+        rf"^([A-Za-z])\s?({_SIGN})\s?({_BOUND})\s*(?:\\text\{{\s*and\s*\}}|\band\b|\\wedge(?![A-Za-z]))"
+        rf"\s*\1\s?({_SIGN})\s?({_BOUND})$",
+        _both,
+    ),
+    (rf"^({_BOUND})\s?({_LARGER})\s?([A-Za-z])\s?({_LARGER})\s?({_BOUND})$", _rising),
     (rf"(?<![\w)\]}}])(\]){_ENDS}([\[\]])|(\[){_ENDS}(\[)(?![\w(])", _interval),
     (r"(?<=[\])])\s?U\s?(?=[\[(])", r" \\cup "),
     (r"\\vee\s?(?=[A-Za-z]\s?(?:[<>]|\\[lg]eq))", ", "),  # here \vee joins two inequalities, not two propositions
-    (r"^\\text\{\s{0,4}(?:negative|minus)\s{0,4}\}\s{0,4}(?=\d|\\frac|\\sqrt)", "-"),
+    (r"^(?:\\text\{\s{0,4})?(?:negative|minus)(?:\s{0,4}\}|\s)\s{0,4}(?=\d|\\frac|\\sqrt)", "-"),
     (
-        rf"^(?:\\text\{{)?\s?(?P<sign>(?:negative|minus)\s)?(?P<word>{'|'.join(_WORDS_OF_NUMBERS)})\s?\}}?$",
-        lambda found: "-" * bool(found["sign"]) + _WORDS_OF_NUMBERS[found["word"]],
+        rf"^(?:\\text\{{)?\s?(?P<sign>(?:negative|minus)\s)?(?P<word>{'|'.join(NUMBERS_IN_WORDS)})\s?\}}?$",
+        lambda found: "-" * bool(found["sign"]) + NUMBERS_IN_WORDS[found["word"]],
     ),
     (
         r"(?<=\d)(?:\s|\\[,;: ]){0,4}\\frac\{\\(?:text|mathrm)\{[A-Za-z. ]{1,20}\}(?:\^\{?\d\}?)?\}"
@@ -148,7 +195,7 @@ _MEANING = SHORTHANDS + compiled(
         "",
     ),
     (r"√\s*(\d+|[A-Za-z]|\([^()]*\))", r"\\sqrt{\1}"),
-    (r"^\\(?:text|mathrm)\{\s*([-$\d][^{}]*)\}$", r"\1"),
+    (r"^\\(?:text|mathrm)\{\s*((?:[-$\d]|[(\[]\s?-?\d)[^{}]*)\}$", r"\1"),
     (r"(?<![\w.])(\d+(?:\.\d+)?)(?:[eE]| ?\\(?:times|cdot) ?10\^\{?)([+-]?\d{1,9})(?![\w.])\}?", _decimal),
     (r"\\(?:gcd|lcm|operatorname\{lcm\})\s?\([^()]{0,200}\)", _evaluated),
     (r"(?<![\d.])(\d{1,18}) ?\\frac\{(\d{1,18})\}\{(\d{1,18})\}(?=\\?%)", _improper),

@@ -14,12 +14,14 @@ from collections import deque
 
 from diver.tasks.verify import clock
 from diver.tasks.verify.extraction import NUMBER, TAG, last_number
-from diver.tasks.verify.languages import ANSWER, IS, NOT, RIGHT, UNSPACED
-from diver.tasks.verify.measures import POWERS_OF_TEN
+from diver.tasks.verify.languages import ANSWER, CORRECTION, IS, NOT, RIGHT, UNSPACED
+from diver.tasks.verify.measures import POWERS_OF_TEN, unit_free
 from diver.tasks.verify.names import with_backslashes
+from diver.tasks.verify.notation import NUMBERS_IN_WORDS
 from diver.tasks.verify.spelling import MONEY
 
 NEAR_THE_END = 200  # the last number is searched in so many characters
+LONGEST_SAID = 120  # characters of what "the answer is" names
 
 _OPERATORS = r"\-+*×/^()÷"
 _PERCENT = r"(?P<percent>\s*(?:%|[Pp]ercent|[Pp]ct))?+"
@@ -32,15 +34,19 @@ _LAST = re.compile(rf"(?:=\s*|[^\d\s.{_OPERATORS}]\.?\s+)(?:{_NUMBER}|{_FRACTION
 _FIRST = re.compile(rf"[^\d\n${_OPERATORS}]{{0,48}}\s{_NUMBER}")
 _AFTER_EQUALS = re.compile(rf"\s+{_NUMBER}")
 _MENTION = re.compile("(?i:answer)")
-_CONCLUSION = re.compile(r"(?:\s+is)?\s{0,4}:?\s{0,4}([^\s:,;$\\][^\n:,;$\\]{0,80})")
-_IN_SIGNS = re.compile(r"(?=.{0,80}[π√])[-−+*/·()\d\s.²³a-z√π]{1,80}")
-_LONG_NAME = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+_COPULA = re.compile(r"\s(?:is|are|equals)(?=[\s:])")
+_CONCLUSION = re.compile(r"(?:s\b)?(?:\s+(?:is|are)\b)?\s{0,4}:?\s{0,4}([^\s:,;$\\][^\n$\\]{0,80})")
+_EXPRESSION = re.compile(  # not only letters; "(a) 5" is a part of an answer, and "<<2+3=5>>" a calculation of GSM8K
+    r"(?=.*[\d()\[\]{}+*/^=<>²³√π∞\\])(?!.*(?:(?<![A-Za-z])\([a-h]\)\s|<<))"
+    r"(?:[-\d\s.,;:+*/^!_'~|()\[\]{}<>=%°π√∞±×÷·≤≥²³−–]|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|\\[A-Za-z]+|\b(?:and|or)\b)+"
+)
 _FORMULA = re.compile(r"[\\\[]|\$[^$]*\$")
 
 
 SAID = re.compile(
-    rf"{ANSWER}[ \t*_】]{{0,4}}(?:{RIGHT}[ \t]{{0,2}})?(?:{IS}|[:：=】])[ \t*_:：]{{0,6}}"
-    r"(?P<said>(?:(?!\.[\s*])[^\n。！？?!]){1,120})(?P<asked>[?？])?",
+    rf"(?:{ANSWER}[ \t*_】]{{0,4}}(?:{RIGHT}[ \t]{{0,2}})?(?:{IS}|[:：=】])|{CORRECTION}(?=\W{{0,4}}(?:\d|frac|sqrt)))"
+    r"[ \t*_:：]{0,6}"
+    rf"(?P<said>(?:(?!\.[\s*])[^\n。！？?!]){{1,{LONGEST_SAID}}})(?P<asked>[?？])?",
     re.IGNORECASE,
 )
 _ANSWERED = re.compile(
@@ -53,7 +59,8 @@ _COUNTER = re.compile(rf"\s{{0,3}}[{UNSPACED}]{{1,8}}$")
 _COUNTED = re.compile(
     rf"[{UNSPACED}]{{0,8}}(?:一共|总共|總共|共)(?:计|計|有|是|为|為|需要|用了|花了)?\s{{0,3}}(?=-?\d)"
 )
-_ASIDE = re.compile(r",\s(?:which|since|because|as|where)\s")
+_ASIDE = re.compile(r",\s(?:which|since|because|as|where)\s|\s\((?=[a-z]{2})")
+_MINUS = re.compile(r"\b(?:negative|minus)\s(?=[\d.])", re.IGNORECASE)
 _GUESS = re.compile(
     r"\b(?:maybe|perhaps|possibly|(?:it|this)\s(?:could|might|may)\sbe)\b[^\d\n.]{0,20}?"
     rf"(?P<guess>{NUMBER.pattern})",
@@ -71,7 +78,7 @@ _ASKED = re.compile(rf"(?<!\d)(?:{NUMBER.pattern})(?:[?？]| is (?:wrong|incorre
 _QUALIFIED = re.compile(
     r"[^\d\n]{0,40}"
     r"(?:\b(?:(?:less|more|greater|fewer|smaller|larger)\sthan|at\s(?:most|least)|close\sto|half\sof|twice)"
-    r"\s[^\w\s]{0,3}\d"
+    r"\s[^\w\s]{0,3}\d|\bbetween\s[^\w\s]{0,3}\d[\d.,]{0,20}\sand\s"
     r"|\d[\d.,]{0,20}\s(?:squared|cubed|factorial|(?:less\sthan|more\sthan|\+)\s[a-z]\b))",
     re.IGNORECASE,
 )
@@ -86,6 +93,7 @@ _BETWEEN_SIGNS = re.compile(  # 一共30元, but not 30万元
     rf"(?<=[{UNSPACED}])(-?\d(?:[\d,.]{{0,30}}\d)?)(?!\d|\s?[万萬亿億千百十分或만억천백])(?=[{UNSPACED}。\s]|$)"
 )
 _NEGATION = re.compile(NOT, re.IGNORECASE)
+_NOT = re.compile(r"not\b", re.IGNORECASE)
 _WORDS = re.compile(
     r"(?:\\(?:text|mathrm|textbf)\{)?([^\W\d_]{2,30}(?:[ '’-][^\W\d_]{1,30}){0,3}" + rf"|[{UNSPACED}])\}}?\.?"
 )
@@ -140,19 +148,31 @@ def free(text: str) -> str:
 
 
 def said(text: str) -> str:
-    """The number or the formula in dollars that the last "the answer is ..." names, if no more."""
+    """The number or the formula, in dollars or without, that the last "the answer is ..." names, if no more."""
     sentence = _ASIDE.split(_COUNTED.sub("", _last_said(text)), maxsplit=1)[0]
-    if _DENIED_IN_CHINESE.match(sentence):
+    sentence = _MINUS.sub("-", sentence.lstrip(" *_`").rstrip(" .*_`").strip('"“”'))
+    if _NOT.match(sentence) or _DENIED_IN_CHINESE.match(sentence):
         return ""
-    if _BASED.fullmatch(sentence.strip(" .*$")):
-        return sentence.strip(" .*$")
+    if _BASED.fullmatch(sentence.strip("$")):
+        return sentence.strip("$")
+    if number := NUMBERS_IN_WORDS.get(sentence.lower()):
+        return number
     formulas = DELIMITED.findall(sentence)
     rest = DELIMITED.sub(" ", sentence) if len(formulas) == 1 else sentence
     if len(formulas) != 1:
         numbers = last_number(sentence)
         rest = re.sub(r"(?:\\?\$)?\s?-?[\d.,]*\d(?:/\d+)?\s?(?:\\?%)?", " ", sentence, count=1) if numbers else "-"
         formulas = numbers
-    return "" if _NO_NUMBER.search(rest) or len(rest.split()) > 2 else _COUNTER.sub("", sentence.strip(" .*"))
+    if _NO_NUMBER.search(rest) or len(rest.split()) > 2:
+        formula = unit_free(sentence)
+        return formula if is_expression(formula) else ""
+    return _COUNTER.sub("", sentence)
+
+
+def is_expression(text: str) -> bool:
+    """Whether a text is a formula without delimiters: "(1, 2)", "x = 1 or x = 2", "5 × 10^3", also a number."""
+    balanced = sum(map(text.count, "([{")) == sum(map(text.count, ")]}"))
+    return balanced and len(text) < LONGEST_SAID and bool(_EXPRESSION.fullmatch(with_backslashes(text)))
 
 
 def says(text: str, known: str) -> bool | None:
@@ -219,13 +239,10 @@ def picked_number(text: str) -> str:
 
 
 def picked_formula(text: str) -> str:
-    """Such as "pi/2" of "The answer is pi/2.": a formula behind the last "answer", else "is", in words and signs."""
-    mark = "answer" if "answer" in text.lower() else " is"
-    start = text.lower().rfind(mark)
-    found = _CONCLUSION.fullmatch(text.rstrip(" ."), start + len(mark)) if start >= 0 else None
-    formula = found[1] if found else ""
-    written = with_backslashes(formula)
-    return formula if (written != formula or _IN_SIGNS.fullmatch(formula)) and not _LONG_NAME.search(written) else ""
+    """Such as "pi/2" of "The answer is pi/2.": a formula behind the last "answer", else "is" or "are"."""
+    mark = _last(_MENTION, text) or _last(_COPULA, text)
+    found = _CONCLUSION.fullmatch(text.rstrip(" ."), mark.end()) if mark else None
+    return found[1] if found and is_expression(found[1]) else ""
 
 
 def _text(match: re.Match[str]) -> str:

@@ -5,6 +5,8 @@ n \equiv 5 \pmod{17}                      5                  of one modulus, the
 \frac{17}{3} \approx 5.67                 \frac{17}{3}, or 5.67
 P(5,2)                                    20                 which may be a point
 5m                                        5                  beside a number
+A(3,4)                                    (3,4)              a point with its name
+x = n\pi, n \in \mathbb{Z}                x = k\pi           of all integers k
 (a,b) = (3,4)                             (3,4)              where math-verify cannot read the equation
 """
 
@@ -51,6 +53,8 @@ _APPROXIMATELY = re.compile(r"\\approx(?![A-Za-z])")
 _DECIMAL = re.compile(r"-?\d*\.?(?P<digits>\d*)")
 _CHOSEN = re.compile(r"([CP])\s?\(\s?(\d{1,3})\s?,\s?(\d{1,3})\s?\)")
 _CONSTANT = re.compile(r"(?:[-+*/^().,\d\s{}]|\\(?:frac|sqrt|cdot|times|pi)(?![A-Za-z])|\\?\$)+")
+_INTEGER = re.compile(r"(?<![A-Za-z\\])(?P<letter>[a-z])\s?\\in\s?\\mathbb\s?\{\s?(?P<set>[NZ])")
+_POINT = re.compile(r"(?P<label>[A-Z](?:'|_\w)?)?\s?(?P<point>\([^()]*,[^()]*\))")
 _NESTED_CALL = re.compile(r"[A-Za-z]\((?:[A-Za-z]\(){1,4}[^A-Za-z()]{1,40}\){2,5}")
 
 
@@ -61,11 +65,14 @@ def simpler(gold: str, answer: str) -> Iterator[tuple[str, str]]:
     bounds = [_INEQUALITY.search(condition) for condition in (one, other)]
     contradict = all(bounds) and len({"".join(bound[0].split()) for bound in bounds if bound}) > 1
     if (one or other) and not contradict:
-        yield box(left), box(right)
+        yield box(left), box(_renamed(one, other, right))
     for left, right in (*_residues(known, given), *_chosen(known, given)):
         yield box(left), box(right)
     if _CONSTANT.fullmatch(known) and (number := bare_number(given)):
         yield gold, box(number)
+    points = [_POINT.fullmatch(text) for text in (known, given)]
+    if points[0] and points[1] and bool(points[0]["label"]) != bool(points[1]["label"]):
+        yield box(points[0]["point"]), box(points[1]["point"])
     left, equals, right = known.rpartition("=")
     # compositions, points and functions with names of several letters
     unreadable = "(" in left and left.lstrip().startswith(("(", r"\operatorname", r"\mathrm"))
@@ -98,7 +105,7 @@ def _conditioned(text: str) -> tuple[str, str]:
             break
         start = found.start() + 1
         main, condition = text[: found.start()].strip().rstrip("("), text[found.start() :]
-        if _NO_VALUE.search(main) or not _is_condition(condition):
+        if r"\begin" in main or _NO_VALUE.search(main) or not _is_condition(condition):
             return text, ""
         body, symbols = main.rpartition("=")[2], _FIRST_SYMBOLS.search(condition)
         letters = _LETTER.findall(symbols[0].partition("\\")[0]) if symbols else []
@@ -107,6 +114,14 @@ def _conditioned(text: str) -> tuple[str, str]:
         if letters and all(letter in body for letter in letters):
             return main, condition
     return text, ""
+
+
+def _renamed(one: str, other: str, text: str) -> str:
+    """The text with the letter for any integer that the reference answer has: `n\\pi` of all n is `k\\pi` of all k."""
+    known, given = _INTEGER.search(one), _INTEGER.search(other)
+    if not (known and given) or known["set"] != given["set"] or known["letter"] in _LETTER.findall(text):
+        return text
+    return _LETTER.sub(lambda found: known["letter"] if found[0] == given["letter"] else found[0], text)
 
 
 def _is_condition(text: str) -> bool:
