@@ -182,15 +182,15 @@ def _failures(found: Finished) -> list[str]:
         if not found.runs(other):
             continue
         for t in found.study.config["temperatures"]:
-            gaps = {
-                f"{label} at Pass@{k}": found.gap(label, k, f"held-out {t:g}", other=other)
+            below = [
+                f"{label} at Pass@{k}"
                 for label in found.shown
                 if label not in (START, other)
                 for k in (1, 64)
-            }
-            below = [f"{what} ({points(g)})" for what, g in gaps.items() if g.high < 0]
+                if found.gap(label, k, f"held-out {t:g}", other=other).high < 0
+            ]
             lines.append(f"Below {words} at temperature {t:g}: {', '.join(below) or 'no setting'}.")
-    about = "In points, with intervals of 95 %, at Pass@1 and Pass@64.\n"
+    about = "A setting is below if its interval of 95 % is, at Pass@1 or Pass@64.\n"
     return ["## What failed\n", about, "\n".join(f"- {line}" for line in lines) + "\n"]
 
 

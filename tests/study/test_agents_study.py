@@ -220,8 +220,9 @@ def test_what_the_page_decides(tmp_path):
     assert [levels[i].partition(" [")[0] for i in (0, 3, 4)] == ["50.0", "100.0", "3.00"]
     assert row(page, START, "–")[-1].startswith("7.00")
     lines = [line for line in page.splitlines() if line.startswith("- Below the starting policy at temperature")]
-    assert len(lines) == 2 and all("diver-actions at Pass@1 (-50.0 [" in line for line in lines)
-    assert "clip-higher at Pass@1 (-87.5 [" in lines[0] and "clip-higher at Pass@64 (-50.0 [" in lines[0]
+    assert [line.partition(": ")[0].split()[-1] for line in lines] == ["0.6", "1"]
+    assert all("clip-higher at Pass@1, clip-higher at Pass@64, diver-actions at Pass@1, " in line for line in lines)
+    assert not any("diver-actions at Pass@64" in line for line in lines)  # it solves everything, too
     assert "- Below tuned clip-higher at temperature 1: no setting.\n" in page
     assert "is no evidence of equality" in page
     # 6 of 60 points of the curve are a tenth: 5 x 0.1 + 0.2, and 0.2 + 5 x 0.4, over 6. Pass@4 is
