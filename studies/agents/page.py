@@ -13,7 +13,7 @@ from diver.core.statistics import Estimate
 from diver.core.tables import counted, markdown
 from diver.evaluate import comparison
 from method_comparison.results import Record, Runs, distinct, level, rows
-from verified_replay.page import core_hours
+from verified_replay.page import commits, core_hours
 from verified_replay.picture import DRAWN, draw
 from verified_replay.results import HELD_OUT, KS, gap, mean, points
 
@@ -92,16 +92,23 @@ def write_page(study: Study) -> Path:
 
 def _answer(found: Finished, picture: Path) -> list[str]:
     """Which settings are above the baseline, by the rule of the protocol, the difference of each, and the picture."""
-    table, above, undecided = [], [], []
+    table, above, undecided, widths = [], [], [], []
     for label in found.settings:
         gaps = [found.gap(label, k, level=found.level) for k in (1, 64)]
         if {*found.runs(label)} != {*found.seeds} or {*found.runs(BASELINE)} != {*found.seeds}:
             undecided.append(label)
-        elif all(g.low > 0 for g in gaps):
-            above.append(label)
+        else:
+            widths.append([100 * (g.high - g.low) / 2 for g in gaps])
+            above += [label] * all(g.low > 0 for g in gaps)
         table.append([label, *map(points, gaps)])
     draw(picture, {f"Temperature {t:g}": _curves(found, t) for t in found.study.config["temperatures"]})
     lines = [f"Above tuned clip-higher at Pass@1 and at Pass@64: {', '.join(above) or 'no setting'}."]
+    if widths:
+        of_1, of_64 = np.median(widths, axis=0)
+        lines.append(
+            f"The intervals reach {of_1:.1f} points to each side at Pass@1 and {of_64:.1f} at Pass@64 (medians): a "
+            "difference that is not found is no evidence of equality."
+        )
     if undecided:
         lines.append(f"Not decided, because a seed has no evaluation: {', '.join(undecided)}.")
     return [
@@ -172,11 +179,19 @@ def _failures(found: Finished) -> list[str]:
         if record["diverged"]
     ] or ["No run diverged."]
     for other, words in ((START, "the starting policy"), (BASELINE, "tuned clip-higher")):
-        for k in (1, 64):
-            gaps = {label: found.gap(label, k, other=other) for label in found.shown if label not in (START, other)}
-            if below := [f"{label} ({points(g)})" for label, g in gaps.items() if g.high < 0]:
-                lines.append(f"Below {words} at Pass@{k}, temperature 0.6, in points: {', '.join(below)}.")
-    return ["## What failed\n", "\n".join(f"- {line}" for line in lines) + "\n"]
+        if not found.runs(other):
+            continue
+        for t in found.study.config["temperatures"]:
+            below = [
+                f"{label} at Pass@{k}"
+                for label in found.shown
+                if label not in (START, other)
+                for k in (1, 64)
+                if found.gap(label, k, f"held-out {t:g}", other=other).high < 0
+            ]
+            lines.append(f"Below {words} at temperature {t:g}: {', '.join(below) or 'no setting'}.")
+    about = "A setting is below if its interval of 95 % is, at Pass@1 or Pass@64.\n"
+    return ["## What failed\n", about, "\n".join(f"- {line}" for line in lines) + "\n"]
 
 
 def _runs(found: Finished) -> list[str]:
@@ -188,7 +203,7 @@ def _runs(found: Finished) -> list[str]:
         paths = distinct(record, HELD_OUT).mean() if HELD_OUT in record["evaluations"] else np.nan
         about = [planned.label, DASH if rate is None else f"{rate:g}", str(planned.job.seed)]
         outcomes = _ends(record, "reward/outcome")
-        table.append([planned.stage, *about, outcomes, *map(_percent, values), _number(paths), _commit(record)])
+        table.append([planned.stage, *about, outcomes, *map(_percent, values), _number(paths), commits(record)])
     header = ["stage", "", "rate", "seed", "outcome in training, %", *(f"Pass@{k}" for k in KS), "paths", "commit"]
     return [
         "## All runs\n",
@@ -219,8 +234,3 @@ def _ends(record: Record, metric: str) -> str:
         return DASH
     tenth = max(1, len(curve) // 10)
     return f"{100 * np.mean(curve[:tenth]):.1f} to {100 * np.mean(curve[-tenth:]):.1f}"
-
-
-def _commit(record: Record) -> str:
-    """The first digits of each commit that made the run."""
-    return "..".join(commit[:8] for commit in record["commit"].split(".."))

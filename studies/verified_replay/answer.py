@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from diver.core.statistics import Estimate
+import numpy as np
+
+from diver.core.statistics import UNKNOWN, Estimate
 from diver.core.tables import markdown
 from method_comparison.results import Runs
 from verified_replay.picture import DRAWN, draw
@@ -37,57 +40,125 @@ class Question(NamedTuple):
         return gap(self.more, self.less, HELD_OUT, k, self.level)
 
 
+class Verdict(NamedTuple):
+    """What the protocol says of a setting on a testbed."""
+
+    seeds: int
+    gaps: tuple[Estimate, Estimate] = (UNKNOWN, UNKNOWN)
+    """The differences from the tuned baseline at Pass@1 and Pass@64; unknown until it is decided."""
+
+    @property
+    def above(self) -> bool | None:
+        """Whether it is above the baseline; None until it is decided."""
+        return None if np.isnan(self.gaps[0].mean) else all(gap.low > 0 for gap in self.gaps)
+
+    @property
+    def cells(self) -> list[str]:
+        words = {None: "not decided", True: "yes", False: "no"}
+        return [str(self.seeds), *map(points, self.gaps), words[self.above]]
+
+
 def answer(found: Finished, picture: Path) -> list[str]:
-    """The sections of the answer, and the picture beside them; empty before the first final runs."""
-    decision, sentence = _decision(found)
-    if not decision:
+    """The sections of the answer, and the picture beside them; empty before the first final runs.
+
+    Settings stand side by side only over the same seeds, three or more.
+    """
+    if not any(found.runs(testbed, label) for testbed in TESTBEDS for label in found.labels):
         return []
-    draw(picture, {TITLES[testbed]: _curves(found, testbed) for testbed in TESTBEDS})
+    verdicts = {
+        label: [_verdict(found, testbed, label) for testbed in TESTBEDS] for label in found.labels if label != BASELINE
+    }
+    compared = {testbed: runs for testbed in TESTBEDS if (runs := _of_shared_seeds(found, testbed))}
     asked = [q for q in _questions(found) if q.seeds]
     sentences = [_sentence(q) for q in asked if q.is_sentence and q.seeds >= SEEDS]
-    parts = ["## What to turn on\n", "\n".join(f"- {s}" for s in (sentence, *sentences)) + "\n"]
+    parts = ["## What to turn on\n", "\n".join(f"- {s}" for s in (_decision(verdicts), *sentences)) + "\n"]
     if sentences:
         parts += [f"Held-out problems, temperature 0.6; brackets hold intervals of {100 * QUESTIONS:.1f} %.\n"]
-    parts += [f"![Pass@k minus that of tuned clip-higher]({picture.name})\n"]
-    parts += ["*Held-out problems, temperature 0.6, in points; bars are intervals of 95 % over seeds and problems.*\n"]
-    parts += _by_samples(found)
-    parts += ["### By the rule set beforehand\n"]
-    parts += [
-        f"Difference from tuned clip-higher, held-out problems, temperature 0.6, in points; "
-        f"intervals of {100 * DECISION:.1f} %.\n"
-    ]
-    parts += [markdown(["", *(f"{TITLES[t]}, Pass@{k}" for t in TESTBEDS for k in (1, 64))], decision)]
+    if compared:
+        draw(picture, {TITLES[testbed]: _curves(runs) for testbed, runs in compared.items()}, found.bases)
+        parts += [f"![Pass@k minus that of tuned clip-higher]({picture.name})\n"]
+        parts += [
+            "*Held-out problems, temperature 0.6, in points; bars are intervals of 95 % over seeds and problems. "
+            "Dashed: with replay. Settings with fewer than three seeds are not drawn.*\n"
+        ]
+        parts += _by_samples(found, compared)
+    if any(verdict.above is not None for of in verdicts.values() for verdict in of):
+        parts += _by_the_rule(verdicts, compared)
     if asked:
         parts += ["## What each part adds\n"]
-        parts += [f"Held-out problems, temperature 0.6, in points; intervals of {100 * QUESTIONS:.1f} %.\n"]
+        parts += [
+            f"Held-out problems, temperature 0.6, in points; intervals of {100 * QUESTIONS:.1f} %. Fewer than three "
+            "seeds decide nothing, and the interval of one seed is over problems alone.\n"
+        ]
         cells = [[f"{q.change}, {q.where}", str(q.seeds), *(points(q.at(k)) for k in (1, 64))] for q in asked]
         parts += [markdown(["", "seeds", "Pass@1", "Pass@64"], cells)]
     return parts
 
 
-def _decision(found: Finished) -> tuple[list[list[str]], str]:
-    """Rows of differences from the tuned baseline at Pass@1 and Pass@64, and which settings are above it."""
-    table, above = [], {}
-    for label in found.labels:
-        if label == BASELINE:
-            continue
-        cells = [label]
-        for testbed in TESTBEDS:
-            gaps = [found.over_baseline(testbed, label, k, DECISION) for k in (1, 64)]
-            cells += map(points, gaps)
-            runs, base = found.runs(testbed, label), found.runs(testbed, BASELINE)
-            decided = runs.keys() == base.keys() and len(runs) >= SEEDS
-            above[label, testbed] = all(g.low > 0 for g in gaps) if decided else None
-        if any(found.runs(t, label) for t in TESTBEDS):
-            table.append(cells)
-    if None in above.values():
-        return table, "Not decided yet: a setting and the baseline need the same three or more seeds on both testbeds."
-    both = [label for label in found.labels if all(above.get((label, t)) for t in TESTBEDS)]
-    one = [f"{label} ({TITLES[t]})" for (label, t), is_above in above.items() if is_above and label not in both]
-    only = f" On one testbed: {', '.join(one)}." if one else ""
+def _verdict(found: Finished, testbed: str, label: str) -> Verdict:
+    """By the protocol: both sides must have the same seeds, three or more."""
+    runs, base = found.runs(testbed, label), found.runs(testbed, BASELINE)
+    if len(runs) < SEEDS or runs.keys() != base.keys():
+        return Verdict(len(runs))
+    at_1, at_64 = (gap(runs, base, HELD_OUT, k, DECISION) for k in (1, 64))
+    return Verdict(len(runs), (at_1, at_64))
+
+
+def _decision(verdicts: Mapping[str, Sequence[Verdict]]) -> str:
+    """Which settings are above the tuned baseline, and which are not decided."""
+    above = {label: [verdict.above for verdict in of] for label, of in verdicts.items()}
+    decided = [label for label, of in above.items() if None not in of]
+    both = [label for label, of in above.items() if all(of)]
+    one = [
+        f"{label} ({TITLES[testbed]})"
+        for label, of in above.items()
+        for testbed, is_above in zip(TESTBEDS, of, strict=True)
+        if is_above and label not in both
+    ]
+    what = "above tuned clip-higher at Pass@1 and at Pass@64 on both testbeds"
+    parts = []
     if both:
-        return table, f"Above tuned clip-higher at Pass@1 and at Pass@64 on both testbeds: {', '.join(both)}.{only}"
-    return table, f"No setting is above tuned clip-higher at Pass@1 and at Pass@64 on both testbeds.{only}"
+        parts.append(f"{what[0].upper()}{what[1:]}: {_names(both)}.")
+    elif len(decided) == len(above):
+        parts.append(f"No setting is {what}.")
+    elif decided:
+        parts.append(f"Not {what}: {_names(decided)}.")
+    if one:
+        parts.append(f"On one testbed: {_names(one)}.")
+    if waiting := [label for label in above if label not in decided]:
+        names = f": {_names(waiting)}. A" if decided or one else ": a"
+        parts.append(f"Not decided yet{names} setting and clip-higher need the same three or more seeds on a testbed.")
+    return " ".join(parts)
+
+
+def _by_the_rule(verdicts: Mapping[str, Sequence[Verdict]], compared: Mapping[str, Mapping[str, Runs]]) -> list[str]:
+    """The differences by which settings are judged, and what temperature 1 shows beside them."""
+    header = ["", *(f"{TITLES[t]}: {column}" for t in TESTBEDS for column in ("seeds", "Pass@1", "Pass@64", "above"))]
+    rows = [[label, *(cell for verdict in of for cell in verdict.cells)] for label, of in verdicts.items()]
+    at_1 = []
+    for testbed, runs in compared.items():
+        others = {label: of for label, of in runs.items() if label != BASELINE}
+        above = [
+            label
+            for label, of in others.items()
+            if all(gap(of, runs[BASELINE], "held-out 1", k).low > 0 for k in (1, 64))
+        ]
+        at_1.append(f"{TITLES[testbed]}: {_names(above) or 'no setting'}.")
+    return [
+        "### By the rule set beforehand\n",
+        "Difference from tuned clip-higher, held-out problems, temperature 0.6, in points; intervals of "
+        f"{100 * DECISION:.1f} %. A setting is above if both intervals are above 0. One that is "
+        "not\nmay gain, too: an interval that holds 0 is no evidence of equality, and three seeds make wide intervals\n"
+        "([coverage](../evaluation.md#high-levels)).\n",
+        markdown(header, rows),
+        "Temperature 1 is descriptive. By intervals of 95 %, these are above tuned clip-higher at Pass@1 and at "
+        f"Pass@64. {' '.join(at_1)}\n",
+    ]
+
+
+def _names(labels: Iterable[str]) -> str:
+    """A list of settings, some of which have a comma in their names."""
+    return "; ".join(labels)
 
 
 def _questions(found: Finished) -> list[Question]:
@@ -111,22 +182,20 @@ def _questions(found: Finished) -> list[Question]:
 
 
 def _sentence(question: Question) -> str:
-    """What a change does to Pass@64; the table of all questions has Pass@1."""
-    estimate = question.at(64)
-    what = f"With {question.change}, Pass@64 {question.where}"
-    if estimate.low > 0 or estimate.high < 0:
-        return f"{what} changes by {points(estimate)} points."
-    return f"{what} does not change significantly: {points(estimate)} points."
+    """What a change does to Pass@64, and whether to Pass@1; the table of all questions has both intervals."""
+    at_1, at_64 = question.at(1), question.at(64)
+    pass_1 = "rises" if at_1.low > 0 else "falls" if at_1.high < 0 else "does not change significantly"
+    what = "changes by" if at_64.low > 0 or at_64.high < 0 else "does not change significantly:"
+    return f"With {question.change}, Pass@64 {question.where} {what} {points(at_64)} points, and Pass@1 {pass_1}."
 
 
-def _by_samples(found: Finished) -> list[str]:
+def _by_samples(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> list[str]:
     """For each number of samples at test time the setting with the highest mean, and what it gains."""
     table = []
     for k in KS:
         cells = [str(k)]
         for testbed in TESTBEDS:
-            runs = _of_shared_seeds(found, testbed)
-            if len(runs[BASELINE]) < SEEDS:
+            if not (runs := compared.get(testbed)):
                 cells += ["–", "–"]
                 continue
             levels = {label: mean(of, HELD_OUT, k) for label, of in runs.items()}
@@ -137,22 +206,38 @@ def _by_samples(found: Finished) -> list[str]:
     return [
         "### You sample k responses at test time\n",
         "The setting with the highest mean Pass@k on held-out problems at temperature 0.6, and its difference from "
-        "tuned clip-higher in\npoints, with an interval of 95 %. The best of seven settings is chosen and judged on "
-        "the same problems: expect a\nsmaller gain on new ones. A testbed without three seeds of every setting has "
-        "none.\n",
+        "tuned clip-higher in\npoints, with an interval of 95 %. The best is chosen and judged on the same problems: "
+        "expect a smaller gain on new ones. If an\ninterval holds 0, clip-higher may be as good.\n",
         markdown(header, table),
+        "\n".join(f"- {_comparison(found, testbed, compared.get(testbed, {}))}" for testbed in TESTBEDS) + "\n",
     ]
 
 
+def _comparison(found: Finished, testbed: str, runs: Mapping[str, Runs]) -> str:
+    """Which settings are compared, over which seeds, and which are not."""
+    without = [label for label in found.labels if label not in runs]
+    left_out = f"Not compared, since seeds are missing: {_names(without)}." if without else ""
+    if not runs:
+        return f"{TITLES[testbed]}: nothing is compared before clip-higher and another setting share three seeds."
+    seeds = ", ".join(map(str, runs[BASELINE]))
+    return f"{TITLES[testbed]}, seeds {seeds}: {_names(runs)}. {left_out}".rstrip()
+
+
 def _of_shared_seeds(found: Finished, testbed: str) -> dict[str, Runs]:
-    """The final runs of every setting, of the seeds that all settings have: means over other seeds do not compare."""
+    """The final runs of the settings that share three seeds with the baseline, of the seeds that all of these have.
+
+    Means over other seeds do not compare. Empty if nothing is left to compare the baseline with.
+    """
+    base = found.runs(testbed, BASELINE)
     runs = {label: found.runs(testbed, label) for label in found.labels}
-    seeds = sorted(set.intersection(*map(set, runs.values())))
+    runs = {label: of for label, of in runs.items() if len(of.keys() & base.keys()) >= SEEDS}
+    seeds = sorted(set(base).intersection(*runs.values()))
+    if len(runs) < 2 or len(seeds) < SEEDS:
+        return {}
     return {label: {seed: of[seed] for seed in seeds} for label, of in runs.items()}
 
 
-def _curves(found: Finished, testbed: str) -> dict[str, list[Estimate]]:
-    """Setting -> its differences from the baseline at every k of the picture; none of a setting without runs."""
-    labels = [label for label in found.labels if label != BASELINE]
-    ran = {label: DRAWN if found.runs(testbed, label) else () for label in labels}
-    return {label: [found.over_baseline(testbed, label, k) for k in ks] for label, ks in ran.items()}
+def _curves(runs: Mapping[str, Runs]) -> dict[str, list[Estimate]]:
+    """Setting -> its differences from the baseline at every k of the picture."""
+    others = {label: of for label, of in runs.items() if label != BASELINE}
+    return {label: [gap(of, runs[BASELINE], HELD_OUT, k) for k in DRAWN] for label, of in others.items()}

@@ -11,7 +11,7 @@ from diver.core.files import write_text
 from diver.core.tables import markdown
 from method_comparison.results import Record, Runs, pass_at
 from verified_replay.answer import answer
-from verified_replay.results import KS, TITLES, Finished, gap, mean, points
+from verified_replay.results import HELD_OUT, KS, TITLES, Finished, gap, mean, points
 from verified_replay.study import (
     BASELINE,
     RECORDS,
@@ -48,7 +48,7 @@ def write_page(study: Study) -> Path:
         )
     page, found = study.out / f"{RECORDS}.md", Finished(study)
     parts += answer(found, page.with_suffix(".png"))
-    parts += _tables(found, study.config["temperatures"]) + _tuning(study) + _cost(planned, found)
+    parts += _tables(found, study.config["temperatures"]) + _each(planned) + _tuning(study) + _cost(planned, found)
     write_text(page, "\n".join(parts))
     return page
 
@@ -93,11 +93,14 @@ def _tables(found: Finished, temperatures: Sequence[float]) -> list[str]:
     parts = []
     for stage, testbed in (("final", "countdown"), ("final", "maze"), ("controls", "maze"), ("large", "maze")):
         base = found.runs(testbed, BASELINE, "final" if stage == "controls" else stage)
-        for problems, words in (("held-out", "held-out problems"), ("trained", "problems of the training")):
+        if not (labels := found.labels_of(stage, testbed)):
+            continue
+        for problems, words in (("held-out", "held-out problems"), ("trained", "training problems")):
             for t in temperatures:
                 name, table = f"{problems} {t:g}", []
-                for label in dict.fromkeys([BASELINE, *found.labels_of(stage, testbed)]):
-                    runs = base if label == BASELINE else found.runs(testbed, label, stage)
+                of_label = {label: found.runs(testbed, label, stage) for label in labels if label != BASELINE}
+                most_seeds_first = sorted(of_label.items(), key=lambda item: -len(item[1]))
+                for label, runs in [(BASELINE, base), *most_seeds_first]:
                     if np.isnan(mean(runs, name, 1)):
                         continue
                     levels = [f"{100 * mean(runs, name, k):.1f}" for k in KS]
@@ -112,9 +115,32 @@ def _tables(found: Finished, temperatures: Sequence[float]) -> list[str]:
                     parts.append(markdown(header, table))
     about = (
         "Intervals of 95 % over seeds and problems. A difference from clip-higher is over the seeds that both have, a "
-        "level over all.\n"
+        "level over all.\nThe interval of one seed is over problems alone, so it is narrower than one of several "
+        "seeds. Settings with fewer seeds\nstand below the others and do not compare with them.\n"
     )
     return ["## All final runs\n", about, *parts] if parts else []
+
+
+def _each(planned: Sequence[tuple[Planned, Record | None]]) -> list[str]:
+    """A row for each run that is not of the tuning."""
+    table = []
+    for run, record in planned:
+        if record is not None and run.stage != "tuning":
+            passed = [f"{100 * pass_at(record, HELD_OUT, k).mean():.1f}" for k in (1, 64)]
+            about = [run.stage, TITLES[run.testbed], run.label, str(run.job.seed)]
+            table.append([*about, *passed, commits(record)])
+    if not table:
+        return []
+    return [
+        "### Each run\n",
+        "Held-out problems, temperature 0.6, in per cent.\n",
+        markdown(["stage", "testbed", "", "seed", "Pass@1", "Pass@64", "commit"], table, text=4),
+    ]
+
+
+def commits(record: Record) -> str:
+    """The first digits of each commit that made the run."""
+    return "..".join(commit[:8] for commit in record["commit"].split(".."))
 
 
 def _cost(planned: Sequence[tuple[Planned, Record | None]], found: Finished) -> list[str]:

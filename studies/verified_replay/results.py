@@ -8,7 +8,7 @@ import numpy as np
 
 from diver.core.statistics import Estimate
 from method_comparison.results import Runs, difference, pass_at, rows
-from verified_replay.study import BASELINE, Study
+from verified_replay.study import BASELINE, REPLAY, Study
 
 KS = (1, 4, 16, 64)
 TITLES = {"countdown": "Countdown", "maze": "Mazes"}
@@ -21,6 +21,8 @@ class Finished:
 
     def __init__(self, study: Study) -> None:
         self.labels = study.labels
+        self.bases = {REPLAY: BASELINE, **study.config["combined"]}
+        """Setting with replay -> the setting that it is without."""
         self._runs: dict[tuple[str, str, str], dict[int, Mapping]] = {}
         for run in study.planned():
             if run.stage != "tuning" and (record := study.record(run)) is not None:
@@ -32,10 +34,6 @@ class Finished:
 
     def labels_of(self, stage: str, testbed: str) -> list[str]:
         return [label for s, t, label in self._runs if (s, t) == (stage, testbed)]
-
-    def over_baseline(self, testbed: str, label: str, k: int, level: float = 0.95) -> Estimate:
-        """A final setting minus tuned clip-higher at Pass@k, on held-out problems at temperature 0.6."""
-        return gap(self.runs(testbed, label), self.runs(testbed, BASELINE), HELD_OUT, k, level)
 
 
 def gap(more: Runs, less: Runs, name: str, k: int, level: float = 0.95) -> Estimate:

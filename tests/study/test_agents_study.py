@@ -219,8 +219,12 @@ def test_what_the_page_decides(tmp_path):
     levels = row(page, "diver-actions", "3")
     assert [levels[i].partition(" [")[0] for i in (0, 3, 4)] == ["50.0", "100.0", "3.00"]
     assert row(page, START, "–")[-1].startswith("7.00")
-    lines = [line for line in page.splitlines() if line.startswith("- Below the starting policy at Pass@1,")]
-    assert len(lines) == 1 and "diver-actions (-50.0 [" in lines[0] and "clip-higher (-87.5 [" in lines[0]
+    lines = [line for line in page.splitlines() if line.startswith("- Below the starting policy at temperature")]
+    assert [line.partition(": ")[0].split()[-1] for line in lines] == ["0.6", "1"]
+    assert all("clip-higher at Pass@1, clip-higher at Pass@64, diver-actions at Pass@1, " in line for line in lines)
+    assert not any("diver-actions at Pass@64" in line for line in lines)  # it solves everything, too
+    assert "- Below tuned clip-higher at temperature 1: no setting.\n" in page
+    assert "is no evidence of equality" in page
     # 6 of 60 points of the curve are a tenth: 5 x 0.1 + 0.2, and 0.2 + 5 x 0.4, over 6. Pass@4 is
     # 1 - (32 x 31 x 30 x 29) / (64 x 63 x 62 x 61).
     assert row(page, FINAL, "diver-actions", "2.5e-05", "511") == [
