@@ -177,7 +177,7 @@ def recompute(policy: Any, groups: Sequence[Any], budget: int) -> None:
 
     rows = batches.rows_of(groups, [1.0] * (PROBLEMS * G))
     for chunk in batches.micro_batches(rows, budget):
-        update.response_logprobs(policy, batches.collate(chunk, policy.pad, policy.model.device), 1.0)
+        update.response_logprobs(policy, batches.collate(chunk, policy.model.device), 1.0)
 
 
 def unsorted(rows: Sequence[Any], budget: int, *, shared: bool) -> list[list[Any]]:

@@ -101,6 +101,17 @@ def test_flags_add_a_metric_that_is_rewarded(tmp_path, monkeypatch):
         load_recipe(path, ["--method.diversity_rewards.self-blue.weight", "2"])
 
 
+def test_flags_of_one_table_add_up(tmp_path):
+    """The second flag took the place of the first one: enable_thinking = false was lost where a date was added."""
+    path = tmp_path / "r.toml"
+    path.write_text("[data]\ncolumns = {source = 'set'}")
+    both = {"prompt": "q", "answer": "a"}
+    assert load_recipe(path, "--data.columns prompt q --data.columns answer a".split()).data.columns == both
+    assert load_recipe(path, "--data.columns prompt q --data.columns.answer a".split()).data.columns == both
+    added = load_recipe(path, "--data.columns.prompt q --data.columns answer a".split()).data.columns
+    assert added == {"source": "set", **both}  # the first flag adds to the table of the file
+
+
 def test_what_must_go_together_is_checked_after_the_flags(tmp_path):
     path = write(tmp_path, "[sample]\ngroup_size = 4\n[method]\nname = 'pass-at-k'")
     assert load_recipe(path, ["--method.k", "2"]).method.k == 2

@@ -159,6 +159,33 @@ def test_a_file_of_the_same_name_with_other_content_is_refused(tmp_path, key):
     begin("b").close()
 
 
+@pytest.mark.parametrize("key", ["data", "model"])
+def test_a_name_on_the_hub_counts_with_its_owner(tmp_path, key):
+    """Folders may move, so only the last part of a path is compared; a/math and b/math are two data sets."""
+
+    def begin(name):
+        return open_run(make_recipe({"run": {"folder": str(tmp_path / "run")}, key: {"path": name}}))
+
+    with begin("a/math"):
+        pass
+    begin("a/math").close()
+    with pytest.raises(DiverError, match=f"run: has a run with other content of {key}.path, then 'a/math'; choose an"):
+        begin("b/math")
+    if key == "model":  # taken from the hub into a folder
+        write_text(tmp_path / "math" / "config.json", "{}")
+        begin(str(tmp_path / "math")).close()
+
+
+def test_an_evaluation_counts_when_its_row_has_it(tmp_path):
+    """A kill may come between the two files, and the page of the run reads the row."""
+    folder = open_folder(tmp_path / "run")
+    folder.append("metrics.jsonl", {"step": 2, "reward/outcome": 0.5})
+    folder.write_evaluation(2, {"samples": 4})
+    assert not folder.evaluated(2, 4)
+    folder.add_to_row(2, {"eval/pass@1": 0.25})
+    assert folder.evaluated(2, 4) and not folder.evaluated(2, 8)
+
+
 def test_the_names_that_changed_stand_before_what_follows_from_them(tmp_path):
     was = {"engine": "built-in", "method.a": 1, "method.c": 3, "method.name": "x", "method.z": 4}
     RunFolder(tmp_path, CONFIG, was).begin()

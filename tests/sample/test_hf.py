@@ -93,7 +93,7 @@ def test_near_zero_temperature_is_greedy_generate(policy, sampler):
     drawn = sampler(PROMPTS, 1, **{**HOW, "temperature": 1e-4})
     for prompt, (rollout,) in zip(PROMPTS, drawn, strict=True):
         ids = policy.tokenizer(prompt, add_special_tokens=False, return_tensors="pt")["input_ids"]
-        greedy = policy.model.generate(ids, max_new_tokens=40, do_sample=False, pad_token_id=policy.pad)
+        greedy = policy.model.generate(ids, max_new_tokens=40, do_sample=False, pad_token_id=0)
         assert rollout.tokens == greedy[0, ids.shape[1] :].tolist()
 
 

@@ -213,8 +213,3 @@ def test_messages_go_through_the_chat_template(generator, policy, monkeypatch):
     monkeypatch.setattr(policy.tokenizer, "chat_template", None)
     with pytest.raises(DiverError, match="chat template"):
         list(generator.generate(requests(0, "countdown", "p", messages, [3]), HOW))
-
-
-def test_wrong_max_num_seqs(policy):
-    with pytest.raises(ValueError, match="at least 1"):
-        HFGenerator(policy, max_num_seqs=-1)

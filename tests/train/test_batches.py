@@ -14,7 +14,7 @@ def row(prompt, response, start=1):
 
 
 def test_collate_by_hand():
-    batch = collate([row(1, 3, 1), row(3, 1, 11)], pad=0, device=torch.device("cpu"))
+    batch = collate([row(1, 3, 1), row(3, 1, 11)], device=torch.device("cpu"))
     assert batch.ids.tolist() == [[0, 0, 1, 2, 3, 4], [11, 12, 13, 14, 0, 0]]
     assert batch.attention.tolist() == [[0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0]]
     assert batch.position.tolist() == [[0, 0, 0, 1, 2, 3], [0, 1, 2, 3, 3, 3]]
@@ -42,7 +42,7 @@ def test_rows_know_their_place_among_the_tokens_of_the_mini_batch():
 def test_padding_is_by_position_not_by_id():
     """A token of the pad's id inside a response is a token (in many models PAD equals EOS)."""
     response = Row([5], np.array([7, 0]), np.ones(2, bool), np.zeros(2, np.float32), 1.0, 1.0)
-    batch = collate([response], pad=0, device=torch.device("cpu"))
+    batch = collate([response], device=torch.device("cpu"))
     assert batch.mask.tolist() == [[True, True]] and batch.attention.tolist() == [[1, 1, 1]]
 
 
@@ -67,4 +67,4 @@ def test_a_shared_prompt_counts_once_in_a_batch():
 
 def test_collate_names_the_first_row_of_each_prompt():
     rows = [row(2, 1, 5), row(1, 1, 5), row(2, 3, 5), row(1, 2, 5)]
-    assert collate(rows, pad=0, device=torch.device("cpu")).prompt_row.tolist() == [0, 1, 0, 1]
+    assert collate(rows, device=torch.device("cpu")).prompt_row.tolist() == [0, 1, 0, 1]

@@ -146,7 +146,7 @@ def test_a_row_of_two_sides_by_hand():
     rollout = rollout.replace(advantage=0.1, token_advantages=np.array([0.1, 0.2, 0.3], np.float32))
     plain = Rollout("d", [12], np.array([-4.0]), reward=Reward(0.0), advantage=-0.5)
     group = Group(Problem("p", "", ""), (rollout, plain), prompt_tokens=(1, 2))
-    batch = collate(rows_of([group], [1.0, 2.0]), 0, torch.device("cpu"))
+    batch = collate(rows_of([group], [1.0, 2.0]), torch.device("cpu"))
     assert batch.ids.tolist() == [[1, 2, 7, 8, 9, 10, 11], [1, 2, 12, 0, 0, 0, 0]]
     assert batch.attention.tolist() == [[1] * 7, [1, 1, 1, 0, 0, 0, 0]]
     assert batch.mask.int().tolist() == [[1, 0, 0, 1, 1], [1, 0, 0, 0, 0]]

@@ -5,6 +5,7 @@ plain sums. What it must tell apart (sign, kind of std, normaliser, temperature)
 """
 
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -381,3 +382,27 @@ def test_mini_batch_of_zero_advantages_still_takes_its_step():
     assert metrics["policy/clip_fraction"] == 0  # logged in a step without a gradient, too
     assert not torch.equal(before, model.lm_head.weight)
     assert all(state["step"] == 2 for state in optimizer.state.values())
+
+
+def test_groups_that_a_selection_left_are_spread_evenly_over_the_mini_batches():
+    """7 groups with at most 3 in a step: two, two and three. A last step of one group would weigh it three times."""
+    model, groups = tiny_model(), rollout_batch(1.0)[:7]
+    recorder = Recorder(model)
+    how = Update(mini_batch_size=3, max_grad_norm=1e9)
+    loss = ClipLoss(clip_low=LOW, clip_high=HIGH)
+    update(Policy(model, Tokenizer(), None), recorder, groups, loss, how, temperature=1.0)
+    expected = [written_out(model, part, 1.0, "token-mean") for part in (groups[:2], groups[2:4], groups[4:])]
+    assert len(recorder.gradients) == 3
+    for found, by_hand in zip(recorder.gradients, expected, strict=True):
+        assert float((found - by_hand).norm() / by_hand.norm()) < 1e-5
+
+
+def test_a_pad_token_that_the_model_does_not_have_is_never_read():
+    """A tokenizer may have been given a [PAD] behind the vocabulary of the model, here of 23 tokens."""
+    model = tiny_model()
+    model.set_attn_implementation("eager")  # so that rows are padded
+    recorder, how = Recorder(model), Update(mini_batch_size=2, max_grad_norm=1e9)
+    groups, policy = rollout_batch(1.0)[:2], Policy(model, SimpleNamespace(pad_token_id=23), None)
+    update(policy, recorder, groups, ClipLoss(clip_low=LOW, clip_high=HIGH), how, temperature=1.0)
+    by_hand = written_out(model, groups, 1.0, "token-mean")
+    assert float((recorder.gradients[0] - by_hand).norm() / by_hand.norm()) < 1e-5

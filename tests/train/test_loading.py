@@ -1,5 +1,6 @@
 """Loading a policy, on every version of transformers that is promised."""
 
+import json
 import shutil
 import warnings
 from types import SimpleNamespace
@@ -103,6 +104,16 @@ def test_an_attention_that_a_model_does_not_have(tmp_path):
     with pytest.raises(DiverError, match="cannot be loaded .*; set model.attention, to 'eager' for one"):
         load_policy(Model(path=str(tmp_path)))
     load_policy(Model(path=str(tmp_path), attention="eager"))
+
+
+def test_a_response_is_decoded_as_it_was_written(tmp_path):
+    """Tokenizers such as Llama 3's ask transformers for a clean-up that takes spaces away before punctuation."""
+    saved = tmp_path / "model"
+    shutil.copytree(policy_folder(), saved)
+    config = json.loads((saved / "tokenizer_config.json").read_text())
+    (saved / "tokenizer_config.json").write_text(json.dumps({**config, "clean_up_tokenization_spaces": True}))
+    tokenizer = load_policy(Model(path=str(saved))).tokenizer
+    assert tokenizer.decode(tokenizer("3 , 5 .", add_special_tokens=False)["input_ids"]) == "3 , 5 ."
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path):

@@ -5,11 +5,13 @@ A logger that is not installed is skipped by name: `make test-trl` has wandb, `p
 """
 
 import os
+from importlib.util import find_spec
 
 import pytest
 
+from diver.core.types import DiverError
 from diver.recipe.sections import Log
-from diver.train.loggers import check_loggers, open_loggers, run_id
+from diver.train.loggers import SERVICES, check_loggers, open_loggers, run_id
 
 pytestmark = pytest.mark.slow
 CONFIG = {"started": "2026-01-01T00:00:00", "recipe": {"train": {"steps": 2}}}
@@ -58,3 +60,27 @@ def test_wandb(tmp_path, monkeypatch):
     log_two_steps("wandb", tmp_path)
     stored = [name for name in os.listdir(tmp_path / "wandb") if name.startswith("offline-run")]
     assert stored and all(name.endswith(run_id(tmp_path, CONFIG)) for name in stored)
+
+
+def test_tensorboard_has_each_step_once_where_a_run_was_killed_before_it_saved(tmp_path):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    settings = Log(to=("tensorboard",))
+    for steps in ((0, 1, 2), (1, 2, 3)):  # row 0 is kept, the steps are done again
+        (logger,) = open_loggers(settings, tmp_path, CONFIG, 0)
+        for step in steps:
+            logger.log(step, ROW)
+        logger.close()
+    events = accumulator.EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [event.step for event in events.Scalars("reward/outcome")] == [0, 1, 2, 3]
+
+
+def test_a_folder_of_its_runs_is_no_logger(tmp_path, monkeypatch):
+    """wandb writes its runs into a folder wandb/ of the current one, which is on the path of modules."""
+    name = next((name for name in SERVICES if find_spec(name) is None), None)
+    if name is None:
+        pytest.skip("all loggers are installed")
+    (tmp_path / name).mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(DiverError, match=f"log.to: {name} is not installed; pip install {name}"):
+        check_loggers(Log(to=(name,)))

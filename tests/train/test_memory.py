@@ -46,7 +46,7 @@ def peak(function):
 
 def all_at_once(policy, rows, loss):
     """The update before it was cut into chunks: [n, R, V] in float32, as it is and scaled."""
-    batch = collate(rows, 0, policy.model.device)
+    batch = collate(rows, policy.model.device)
     out = policy.model(input_ids=batch.ids, attention_mask=batch.attention, position_ids=batch.position)
     scaled = out.logits[:, 2:-1].float() / TEMPERATURE
     values = scaled.gather(-1, batch.tokens[..., None])[..., 0] - scaled.logsumexp(-1)

@@ -135,7 +135,7 @@ def notes_of(recipe: Recipe) -> list[str]:
         train, _, tokenizer, notes = prepare_and_rehearse(recipe)
         ids, prompt = train.ids[train.problems[0].id], train.texts[0]
         if list(tokenizer(prompt, add_special_tokens=False)["input_ids"]) != list(ids):  # it adds tokens, such as <s>
-            prompt = tokenizer.decode(ids, clean_up_tokenization_spaces=False)
+            prompt = tokenizer.decode(ids)
         return [*notes, f"first prompt, {len(ids)} tokens, as the model reads it:\n{clean(prompt)}\n"]
     except HubUnreachable as error:
         return [f"not checked: {error}"]

@@ -280,9 +280,10 @@ class RunFolder(WorkFolder):
         write_text(self.path / "eval" / f"step_{step:04d}.json", to_json(result, indent=1))
 
     def evaluated(self, step: int, samples: int) -> bool:
-        """Whether there is an evaluation after `step` with at least `samples` samples a problem."""
+        """Whether there is an evaluation after `step` with at least `samples` samples a problem, also in its row."""
         path = self.path / "eval" / f"step_{step:04d}.json"
-        return path.is_file() and int(read_json(path)["samples"]) >= samples
+        named = {name for row in self.rows("metrics.jsonl") if row["step"] == step for name in row}
+        return "eval/pass@1" in named and path.is_file() and int(read_json(path)["samples"]) >= samples
 
     def evaluation_log(self, step: int, kind: str) -> JsonlLog:
         """The log of the evaluation after `step`; `kind` is generations or grades."""

@@ -64,7 +64,7 @@ def assigned(
     Args:
         table: nested tables.
         args: `--key value` or `--key=value`, with - or _ in keys. A boolean needs no value. A tuple takes the words up
-            to the next flag. A table of any keys takes pairs of words, or `--key.NAME value`.
+            to the next flag. A table of any keys takes pairs of words, or `--key.NAME value`; a second flag adds to it.
         kinds: the annotation of each setting, by its dotted key.
         short: short forms of flags.
 
@@ -72,6 +72,7 @@ def assigned(
         A copy of `table` with the values, and the words that belong to no flag.
     """
     result, others, words = copy.deepcopy({**table}), list[str](), deque(args)
+    given: set[tuple[str, ...]] = set()  # the keys of the flags so far, and of their tables
     while words:
         word = words.popleft()
         flag, equals, text = word.partition("=")
@@ -91,7 +92,9 @@ def assigned(
         inner = result
         for key in tables:
             inner = inner.setdefault(key, {})
-        inner[name] = _value(values, kind)
+        value = _value(values, kind)
+        inner[name] = {**inner[name], **value} if is_table(kind) and (*keys,) in given else value
+        given |= {(*keys,), (*tables,)}
     return result, others
 
 

@@ -18,6 +18,9 @@ from diver.core.types import DiverError
 from diver.recipe.data import POLICIES, TESTBEDS
 from diver.recipe.recipe import Recipe, flatten, make_recipe
 
+PATHS = ("data.path", "evaluate.source.path", "model.path")
+"""The keys of what a run reads: a file, a folder, or a name on the hub."""
+
 
 def open_run(recipe: Recipe, origin: Mapping[str, Any] | None = None, **identity: Any) -> RunFolder:
     """The folder of the run of `recipe`. An existing folder is checked; a new one is not yet made.
@@ -48,9 +51,14 @@ def open_run(recipe: Recipe, origin: Mapping[str, Any] | None = None, **identity
     }
     folder = RunFolder(recipe.folder, config, {"engine": engine, **recipe.identity(), **identity}, earlier_identity())
     before = table(folder.config, "content")  # missing in a folder of an earlier version
-    if changed := [key for key, found in config["content"].items() if before.get(key, found) != found]:
+    changed = [key for key, found in config["content"].items() if before.get(key, found) != found]
+    # What neither start has found on this machine is a name on the hub, whose owner counts: a/math is not b/math.
+    started, now = flatten(table(folder.config, "recipe")), flatten(config["recipe"])
+    known = before | config["content"]
+    changed += [key for key in PATHS if key not in known and started.get(key, now.get(key)) != now.get(key)]
+    if changed:
         folder.close()
-        path = table(folder.config, "recipe", *changed[0].split(".")[:-1]).get("path")
+        path = started.get(changed[0])
         raise DiverError(
             f"{folder.path}: has a run with other content of {changed[0]}, then {path!r}; choose another run.folder or "
             "delete it"

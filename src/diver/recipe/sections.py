@@ -82,7 +82,8 @@ class Update:
     """The update: one optimizer step for each mini-batch of a rollout batch, which is used once."""
 
     mini_batch_size: PositiveInt = 32
-    """Number of problems in one optimizer step. Their groups are never split."""
+    """Number of problems in one optimizer step. Their groups are never split. If a selection leaves fewer groups than a
+    batch, they are spread evenly over as few steps as this allows."""
     learning_rate: NonNegativeFloat = 1e-6
     """Learning rate of AdamW."""
     warmup_steps: NonNegativeInt = 0

@@ -1,6 +1,8 @@
 """Settings of grading: time, memory, and the limits of what is passed to SymPy."""
 
-from diver.core.settings import settings
+from typing import Annotated
+
+from diver.core.settings import Bound, NonNegativeInt, Positive, settings
 
 
 @settings
@@ -21,16 +23,12 @@ class Bounds:
 class Verification:
     """How answers are graded."""
 
-    timeout_s: float = 5.0
+    timeout_s: Positive = 5.0
     """Time limit for grading one answer in seconds. It begins when a worker starts on the answer. The worker is killed
     after it."""
-    workers: int = 0
+    workers: NonNegativeInt = 0
     """Maximum number of worker processes; 0: one per core, and at most 8."""
-    memory_mb: int = 900
+    memory_mb: Annotated[int, Bound("at least 256", lambda x: x >= 256)] = 900
     """Limit of the address space of a worker, in MiB."""
     bounds: Bounds = Bounds()
     """Limits on an answer that is passed to SymPy."""
-
-    def __post_init__(self) -> None:
-        if not self.timeout_s > 0 or self.workers < 0 or self.memory_mb < 256:
-            raise ValueError("timeout_s must be above 0, workers at least 0, memory_mb at least 256")

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from diver.core.extras import missing
-from diver.core.settings import settings
+from diver.core.settings import NonNegativeInt, Positive, PositiveInt, settings
 from diver.core.types import DiverError, Grade, Rollout
 from diver.sample.base import Generation, Key, Request, SamplingParams
 from diver.tasks.hub import one_line
@@ -45,13 +45,13 @@ class Endpoint:
     """Name under which the server offers the model; not needed if it offers only one."""
     key: str = "OPENAI_API_KEY"
     """The environment variable with the API key, for servers that need one."""
-    concurrency: int = 64
+    concurrency: PositiveInt = 64
     """Maximum number of concurrent requests."""
-    retries: int = 8
+    retries: NonNegativeInt = 8
     """How often a request is repeated after 408, 409, 429, 5xx, a lost connection or a reply that is no completion. The
     first wait is half a second, then twice as long each time up to 8 s, or as long as the server says. After `timeout`
     a request is repeated once only."""
-    timeout: float | None = None
+    timeout: Positive | None = None
     """Time limit for one response, in seconds. Default: 900, or max_tokens at 10 per second if that is longer."""
     skip_refused: bool = False
     """Whether a refused request is an empty rollout whose grade is `error`, not a DiverError. It is refused if the
@@ -63,8 +63,6 @@ class Endpoint:
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
             raise ValueError(f"endpoint.url {self.url!r}: must begin with http:// or https://")
-        if self.concurrency < 1 or self.retries < 0 or (self.timeout is not None and not self.timeout > 0):
-            raise ValueError("endpoint: concurrency must be at least 1, retries not negative, timeout above 0")
 
 
 class Refused(DiverError):

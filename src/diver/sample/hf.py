@@ -76,8 +76,6 @@ class HFGenerator:
     """
 
     def __init__(self, policy: Policy, name: str = "", max_num_seqs: int = 0, reserve: int = 0) -> None:
-        if max_num_seqs < 0:
-            raise ValueError(f"max_num_seqs is {max_num_seqs}; it must be at least 1, or 0 for automatic")
         self.name, self.max_num_seqs, self.context = name, max_num_seqs, positions(policy.model.config)
         self.model, self.tokenizer, self.precision = policy
         self.ends = end_tokens(self.model, self.tokenizer)

@@ -37,11 +37,6 @@ class Policy(NamedTuple):
     precision: torch.dtype | None
     """The autocast dtype; None if the weights' own is that of the computation."""
 
-    @property
-    def pad(self) -> int:
-        """Padding is masked by position, never by its id: in many models PAD equals EOS."""
-        return self.tokenizer.pad_token_id if self.tokenizer.pad_token_id is not None else 0
-
 
 class Configuration(NamedTuple):
     """Configuration and tokenizer of a policy, without its weights."""
@@ -271,6 +266,7 @@ def load_configuration(settings: Model) -> Configuration:
 
 def _tokenizer(path: str, settings: Model, options: Mapping[str, Any]) -> Any:
     tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, **options)
+    tokenizer.clean_up_tokenization_spaces = False  # else it decodes "[1 , 2] !" as "[1, 2]!"
     return with_chat_template_kwargs(tokenizer, settings.chat_template_kwargs, "model.chat_template_kwargs")
 
 

@@ -69,6 +69,7 @@ class VLLMGenerator:
             raise DiverError(f"vllm cannot load {model!r}: {one_line(error)}") from None
         variables = chat_template_kwargs or {}
         self.tokenizer = with_chat_template_kwargs(self.engine.get_tokenizer(), variables, "chat_template_kwargs")
+        self.tokenizer.clean_up_tokenization_spaces = False  # as in `load_policy`
         print(f"{precision_note(self.engine.model_config.dtype)}; its option `dtype` sets it", file=sys.stderr)
         self.context: int = self.engine.model_config.max_model_len
 

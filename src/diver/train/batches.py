@@ -101,11 +101,14 @@ def micro_batches(rows: Sequence[Row], budget: int, *, shared: bool = False) -> 
     return batches
 
 
-def collate(rows: Sequence[Row], pad: int, device: torch.device) -> Batch:
-    """Prompts padded on the left, responses on the right."""
+def collate(rows: Sequence[Row], device: torch.device) -> Batch:
+    """Prompts padded on the left, responses on the right, by token 0, which every model has.
+
+    Padding is masked by position, never by its id: in many models PAD equals EOS, and some have no embedding of theirs.
+    """
     p = max(len(row.prompt) for row in rows)
     r = max(1, *(row.length - len(row.prompt) for row in rows))
-    ids = np.full((len(rows), p + r), pad, dtype=np.int64)
+    ids = np.zeros((len(rows), p + r), dtype=np.int64)
     attention = np.zeros((len(rows), p + r), dtype=np.int64)
     mask = np.zeros((len(rows), r), dtype=bool)
     old_logprobs = np.zeros((len(rows), r), dtype=np.float32)

@@ -16,8 +16,8 @@ class TensorBoard:
     def __init__(self, folder: Path, step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        # Steps after the one from which the run resumes are logged again.
-        self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1 if step else None)
+        # Steps after the one from which the run resumes are logged again, all of them if it was killed before it saved.
+        self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
         self.close = self._writer.close
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -99,7 +99,8 @@ def run_id(folder: Path, config: Mapping[str, Any]) -> str:
 
 def check_loggers(settings: Log) -> None:
     """Raises DiverError if the library of a logger is not installed."""
-    if missing := [name for name in settings.to if find_spec(name) is None]:
+    # A folder such as wandb/ in the current one is a module, too, without a file.
+    if missing := [name for name in settings.to if not getattr(find_spec(name), "origin", None)]:
         raise DiverError(f"log.to: {missing[0]} is not installed; pip install {missing[0]}")
 
 

@@ -68,7 +68,7 @@ def all_tokens(policy: Policy, rows: Sequence[Row], loss: PolicyLoss, temperatur
     total = int(lengths.sum())
     logprobs, entropies = torch.empty(2, total, device=device)
     for chunk in micro_batches([row for row in rows if row.written], budget, shared=shares_prompts(policy.model)):
-        batch = collate(chunk, policy.pad, device)
+        batch = collate(chunk, device)
         index = batch.token_index[batch.mask]
         scores = response_logprobs(
             policy, batch, temperature, with_entropy=loss.needs_entropy, top_p=loss.entropy_top_p
@@ -104,7 +104,7 @@ def accumulate(
     """
     sums: defaultdict[str, float] = defaultdict(float)
     for chunk in micro_batches(rows, budget, shared=shares_prompts(policy.model)):
-        batch = collate(chunk, policy.pad, policy.model.device)
+        batch = collate(chunk, policy.model.device)
         logprobs, entropies = response_logprobs(
             policy,
             batch,
@@ -173,7 +173,9 @@ def update(
     norms: list[float] = []
     mismatch = 0.0
     policy.model.train()
-    mini_batches = [groups[at : at + config.mini_batch_size] for at in range(0, len(groups), config.mini_batch_size)]
+    # Their sizes are about equal where a selection left out groups: those of a small last one would weigh more.
+    count = -(-len(groups) // config.mini_batch_size)
+    mini_batches = [groups[i * len(groups) // count : (i + 1) * len(groups) // count] for i in range(count)]
     if loss.recomputes_logprobs:
         mini_batches = [_recomputed(policy, batch, loss, config, temperature) for batch in mini_batches]
     parameters = [p for p in policy.model.parameters() if p.requires_grad]
@@ -286,7 +288,7 @@ def _recomputed(
     logprobs: dict[int, np.ndarray] = {}
     shared = shares_prompts(policy.model)
     for chunk in micro_batches(_with_gradient(rows, loss, config), config.micro_batch_tokens, shared=shared):
-        batch = collate(chunk, policy.pad, policy.model.device)
+        batch = collate(chunk, policy.model.device)
         found = response_logprobs(policy, batch, temperature)[0]
         logprobs |= {row.start: f[m].cpu().numpy() for row, f, m in zip(chunk, found, batch.mask, strict=True)}
     each = iter([logprobs.get(row.start, row.old_logprobs) if row.written else row.old_logprobs for row in rows])
