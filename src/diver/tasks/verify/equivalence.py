@@ -65,7 +65,8 @@ _CASES = re.compile(
     re.DOTALL,
 )
 _IF = re.compile(
-    r"(?:\\text\s?\{)?[\s,]*(?:if|for|when|where)\b\s?\}?|^[\s,]*(?:\\text\s?\{)?\s*(?:otherwise|else)\b.*",
+    r"(?:\\text\s?\{\s{0,4})?\b(?:if|for|when|where)\b\s?\}?"
+    r"|^[\s,]{0,8}(?:\\text\s?\{)?\s{0,4}(?:otherwise|else)\b.*",
     re.IGNORECASE,
 )
 _COUNT = re.compile(
