@@ -191,7 +191,7 @@ class GroupAdvantage:
     ) -> list[Row]:
         """This process's rows with their outcomes, NaN if `outcome` gave None."""
         truncated = self._truncated(tokens, inputs)
-        masks = tool_masks() or [None] * len(tokens)
+        masks: Sequence[Sequence[int] | None] = tool_masks() or [None] * len(tokens)
         sampled = [self._rollout(*row) for row in zip(completions, tokens, masks, strict=True)]
         written = [*map(_written, completions)]
         grades: Sequence[Grade | None] = [None] * len(completions)
@@ -213,9 +213,13 @@ class GroupAdvantage:
         rows = []
         for i, (rollout, end) in enumerate(zip(sampled, ends, strict=True)):
             start = rollout.response.rfind(written[i])  # the graded text follows the parsed thought
-            known = {"truncated": bool(truncated[i]), "grade": grades[i], "reward": rewards[i]}
-            known["answer_end"] = None if end is None or start < 0 else start + end
-            rows.append((problems[i], _text(prompts[i]), rollout.replace(**known)))
+            rollout = rollout.replace(
+                truncated=bool(truncated[i]),
+                grade=grades[i],
+                answer_end=None if end is None or start < 0 else start + end,
+                reward=rewards[i],
+            )
+            rows.append((problems[i], _text(prompts[i]), rollout))
         return rows
 
     def _ends_given(self, columns: Mapping[str, Any]) -> Sequence[int | None]:

@@ -150,7 +150,7 @@ def corrects(args: Any) -> bool:
     mode, *bounds = (
         getattr(args, f"vllm_importance_sampling_{name}", None) for name in ("mode", "clip_min", "clip_max")
     )
-    at_1 = None not in bounds and max(abs(bound - 1) for bound in bounds) < 1e-3
+    at_1 = all(bound is not None and abs(bound - 1) < 1e-3 for bound in bounds)
     return not (at_1 and mode in ("token_truncate", "sequence_truncate"))
 
 
