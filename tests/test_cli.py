@@ -456,7 +456,7 @@ def test_wrong_input_is_one_line_and_code_2():
         (("train", "tiny.toml", "--method", "own:Few"), "'own:Few', problem .* must be 4 finite numbers, not .1"),
         (("train", "tiny.toml", "--method", "own:Floats"), "'own:Floats', problem .*: rewards must give 4 Reward"),
         (("train", "tiny.toml", "--model.device", "gpu"), "model.device: should match pattern .*auto|cpu"),
-        (("train", "tiny.toml", "--verify.workers", "-1"), "workers at least 0"),
+        (("train", "tiny.toml", "--verify.workers", "-1"), "workers must be at least 0, not -1"),
         (("train", "tiny.toml", "--train.betas", 0.9, 1.0), "train.betas.1: should be less than 1"),
         (("train", "tiny.toml", "--train.betas", 0.9), "command line: train.betas.1: Field required"),
         (("train", "tiny.toml", "--jobs", 0), "command line: --jobs: should be greater than 0, not 0"),

@@ -156,7 +156,7 @@ def test_what_replay_cannot_have_beside_it_is_told_in_a_line(key, reason):
             "diver-mix",
             {"algorithm.filter_groups.enable": True},
             "algorithm.filter_groups.enable=true with method 'diver-mix': verl would leave out groups that the method "
-            "trains on; set algorithm.filter_groups.enable=false",
+            "trains on (method.selection.filter_groups); set algorithm.filter_groups.enable=false",
         ),
         (
             "clip-higher",

@@ -59,7 +59,7 @@ _COUNTER = re.compile(rf"\s{{0,3}}[{UNSPACED}]{{1,8}}$")
 _COUNTED = re.compile(
     rf"[{UNSPACED}]{{0,8}}(?:一共|总共|總共|共)(?:计|計|有|是|为|為|需要|用了|花了)?\s{{0,3}}(?=-?\d)"
 )
-_ASIDE = re.compile(r",\s(?:which|since|because|as|where)\s|\s\((?=[a-z]{2})")
+_ASIDE = re.compile(r",\s(?:which|since|because|as|where)\s|\s\((?!or\b)(?=[a-z]{2})")
 _MINUS = re.compile(r"\b(?:negative|minus)\s(?=[\d.])", re.IGNORECASE)
 _GUESS = re.compile(
     r"\b(?:maybe|perhaps|possibly|(?:it|this)\s(?:could|might|may)\sbe)\b[^\d\n.]{0,20}?"
