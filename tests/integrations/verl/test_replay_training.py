@@ -64,6 +64,7 @@ def folder(tmp_path_factory):
     (home / "replay.toml").write_text(RECIPE)
     options = {"trainer.default_local_dir": home / "checkpoints", "trainer.rollout_data_dir": home / "rollouts"}
     options |= {f"algorithm.rollout_correction.rollout_is{key}": value for key, value in CORRECTION.items()}
+    options["trainer.max_actor_ckpt_to_keep"] = len(STEPS)  # the tests read the bank of each step
     arguments = stock.verb("replay.toml", **options)
     assert stock.started(home, arguments, 2) >= 2
     until(lambda: is_free(home / "run"))  # Ray ends its workers a little later
