@@ -90,6 +90,7 @@ bench: .venv/ready .venv-trainers/ready
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/levels.py
 	.venv-trainers/bin/python benchmarks/engine.py
 
 # pip would compile every module, and most are never imported; Python compiles those that are.

@@ -1,6 +1,6 @@
 r"""How often intervals beyond 95 % hold the truth, with seed effects like those of the comparison of methods.
 
-    python benchmarks/levels.py [--sets 20000]
+    python benchmarks/levels.py [--sets 10000]
 
 A paired difference of `seeds` x `PROBLEMS` is normal in each part: seed, problem, both. `PARTS` has the standard
 deviation of each in the mean over 1,024 problems of one seed, in points. They are pooled over the variants of each
@@ -59,7 +59,7 @@ def measure(sets: int) -> list[dict[str, object]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", type=int, default=20_000, help="simulated data sets of each row")
+    parser.add_argument("--sets", type=int, default=10_000, help="simulated data sets of each row")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "levels.json")
     args = parser.parse_args()
     rows = measure(args.sets)
