@@ -2,36 +2,76 @@ r"""How often intervals beyond 95 % hold the truth, with seed effects like those
 
     python benchmarks/levels.py [--sets 10000]
 
-A paired difference of `seeds` x `PROBLEMS` is normal in each part: seed, problem, both. `PARTS` has the standard
-deviation of each in the mean over 1,024 problems of one seed, in points. They are pooled over the variants of each
-testbed in docs/results/records/methods.jsonl.gz, as differences from clip-higher at temperature 0.6; the last row has
-the variant whose seeds differ most. One JSON file, benchmarks/results/levels.json, and a table.
+A paired difference of `seeds` x `PROBLEMS` is normal in each part: seed, problem, both. The standard deviations of the
+parts are estimated from docs/results/records/methods.jsonl.gz: differences from clip-higher at temperature 0.6. The
+variances of each testbed are means over its variants. The last row has the variance of the variant whose seeds differ
+most.
+One JSON file, benchmarks/results/levels.json, and a table.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from diver.core.statistics import ends
 from diver.core.tables import markdown
+from method_comparison.results import pass_at
 
+RECORDS = Path(__file__).parents[1] / "docs" / "results" / "records" / "methods.jsonl.gz"
 PROBLEMS = 64  # fewer than 1,024 give the same parts of the variance, and take less time
+NAME = "final 0.6"
 LEVELS = {"95": 0.95, "99.5": 1 - 0.05 / 10, "99.6": 1 - 0.05 / 12}
-PARTS = {
-    "Countdown, Pass@1": (0.37, 0.27, 0.61),
-    "Countdown, Pass@64": (0.74, 0.29, 0.82),
-    "Countdown, other problems, Pass@64": (1.44, 0.42, 0.83),
-    "mazes, Pass@1": (0.0, 0.20, 1.06),
-    "mazes, Pass@64": (1.95, 0.21, 1.45),
-    "mazes, Pass@64, largest": (2.47, 0.21, 1.45),
+ROWS = {  # the testbed of the records, clip-higher's learning rate there, k, and how variants are pooled
+    "Countdown, Pass@1": ("countdown", "5e-05", 1, np.mean),
+    "Countdown, Pass@64": ("countdown", "5e-05", 64, np.mean),
+    "Countdown, other problems, Pass@64": ("countdown-new", "5e-05", 64, np.mean),
+    "mazes, Pass@1": ("maze", "0.0001", 1, np.mean),
+    "mazes, Pass@64": ("maze", "0.0001", 64, np.mean),
+    "mazes, Pass@64, largest": ("maze", "0.0001", 64, np.max),
 }
+Parts = tuple[float, float, float]
+"""Standard deviations of the seed, the problem, and both, in points, in the mean over the problems of one seed."""
 
 
-def draw(parts: tuple[float, float, float], sets: int, seeds: int, random: np.random.Generator) -> np.ndarray:
+def variances(values: np.ndarray) -> np.ndarray:
+    """Estimates by the analysis of variance of values [seeds, problems]: of the seed, the problem, and both."""
+    seeds, problems = values.shape
+    of_seed, of_problem, mean = values.mean(1, keepdims=True), values.mean(0, keepdims=True), values.mean()
+    both = ((values - of_seed - of_problem + mean) ** 2).sum() / ((seeds - 1) * (problems - 1))
+    seed = of_seed.var(ddof=1) - both / problems
+    problem = (of_problem.var(ddof=1) - both / seeds) / problems
+    return np.array([seed, problem, both / problems])
+
+
+def parts_of(records: Sequence[Mapping[str, Any]]) -> dict[str, Parts]:
+    """The parts of each of `ROWS`, by the variants with three seeds or more."""
+    runs: defaultdict[str, dict[int, Any]] = defaultdict(dict)
+    for record in records:
+        runs[record["name"].rpartition("_seed")[0]][record["seed"]] = record
+    found: dict[str, Parts] = {}
+    for row, (testbed, rate, k, pool) in ROWS.items():
+        base = f"{testbed}/clip-higher_frame-common_learning_rate-{rate}"
+        others = [of for name, of in runs.items() if name.startswith(f"{testbed}/") and name != base and len(of) > 2]
+        variants = np.array(
+            [
+                variances(100 * np.array([pass_at(of[s], NAME, k) - pass_at(runs[base][s], NAME, k) for s in of]))
+                for of in others
+            ]
+        )
+        seed, problem, both = np.sqrt(np.maximum([pool(variants[:, 0]), *variants[:, 1:].mean(0)], 0)).round(2).tolist()
+        found[row] = (seed, problem, both)
+    return found
+
+
+def draw(parts: Parts, sets: int, seeds: int, random: np.random.Generator) -> np.ndarray:
     """Differences whose expectation is 0, in points, [sets, seeds, problems]."""
     seed, problem, both = parts
     root = np.sqrt(PROBLEMS)
@@ -42,9 +82,9 @@ def draw(parts: tuple[float, float, float], sets: int, seeds: int, random: np.ra
     )
 
 
-def measure(sets: int) -> list[dict[str, object]]:
+def measure(every: Mapping[str, Parts], sets: int) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
-    for name, parts in PARTS.items():
+    for name, parts in every.items():
         for seeds in (3, 5):
             values = draw(parts, sets, seeds, np.random.default_rng([seeds, *map(ord, name)]))
             row: dict[str, object] = {"parts": name, "seeds": seeds}
@@ -62,8 +102,10 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=10_000, help="simulated data sets of each row")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "levels.json")
     args = parser.parse_args()
-    rows = measure(args.sets)
-    args.out.write_text(json.dumps({"sets": args.sets, "parts": PARTS, "rows": rows}, indent=1) + "\n")
+    with gzip.open(RECORDS, "rt", encoding="utf-8") as lines:
+        parts = parts_of([json.loads(line) for line in lines])
+    rows = measure(parts, args.sets)
+    args.out.write_text(json.dumps({"sets": args.sets, "parts": parts, "rows": rows}, indent=1) + "\n")
     columns = [f"{what} {level}" for level in LEVELS for what in ("coverage", "half width")] + ["above 99.6"]
     print(
         markdown(
