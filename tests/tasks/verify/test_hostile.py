@@ -146,7 +146,7 @@ def test_hostile_answers_without_bounds(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     far = 10**9
     bounds = Bounds(length=10_000, nesting=far, digits=5000, exponent=far)
-    settings = Verification(timeout_s=DEADLINE, bounds=bounds)
+    settings = Verification(timeout_s=DEADLINE / 2, bounds=bounds)
     responses = [rf"So it is \boxed{{{text}}}" for text in BOXED] + OPEN
     assert len(responses) >= 100
     with Pool(workers=2, memory_mb=settings.memory_mb, warm=algebra.warm, patience=0) as pool:
