@@ -129,6 +129,16 @@ def test_bad_columns():
     assert diver.advantages([], [], []).shape == (0,)
 
 
+@pytest.mark.parametrize("column", [1, None, "1010", np.array(1.0)])
+def test_a_column_that_is_one_value_is_named(column):
+    """A text is no column of characters."""
+    for i, name in enumerate(("responses", "outcomes", "group_ids")):
+        given = [[SAME, OTHER] * 2, [1, 0, 1, 0], [0, 0, 1, 1]]
+        given[i] = column
+        with pytest.raises(ValueError, match=f"^{name}: must be a list, an array or a tensor, with a value for each"):
+            diver.advantages(*given)
+
+
 def test_the_diversities_are_public():
     assert diver.textual_diversity([SAME, SAME, OTHER]).tolist() == [0.5, 0.5, 1.0]
     assert diver.equational_diversity([SAME, SAME, OTHER]).tolist() == [0.0, 0.0, 1.0]

@@ -8,6 +8,7 @@ import math
 import os
 import subprocess
 import sys
+import warnings
 
 import pandas as pd
 import pytest
@@ -36,6 +37,16 @@ def test_a_table_without_any_interval_is_no_figure(tmp_path):
     with pytest.raises(DiverError, match="--figures: no measure of this table has an interval"):
         write_intervals(table, tmp_path / "x.png")
     assert not (tmp_path / "x.png").exists()
+
+
+def test_the_intervals_have_room_beside_long_names(tmp_path):
+    """The names of evaluations are their paths. Without room, matplotlib warns that the axes have no size."""
+    names = [f"runs/a-method-with-a-long-name/eval/step_{i}.json: countdown Pass@{i}" for i in range(2)]
+    table = Table("m", [Measure("gain")], {name: [Estimate(0.5, 0.2, 0.8)] for name in names})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        write_intervals(table, tmp_path / "x.svg")
+    assert names[0] in (tmp_path / "x.svg").read_text()
 
 
 def rows_of(text):

@@ -128,6 +128,8 @@ def test_duplicate_rows_are_left_out_and_counted(tmp_path):
 def test_ids_are_unique(tmp_path):
     rows = [{"id": "x", "problem": str(i), "answer": "1"} for i in range(3)]
     assert [p.id for p in load_problems(jsonl(tmp_path, *rows))] == ["x", "x#1", "x#2"]
+    rows = [{"id": name, "problem": str(i), "answer": "1"} for i, name in enumerate(("x#2", "x", "x"))]
+    assert [p.id for p in load_problems(jsonl(tmp_path, *rows))] == ["x#2", "x", "x#2#2"]
 
 
 def test_limit_counts_problems(tmp_path):
@@ -210,6 +212,17 @@ def test_reference_answers_that_count_the_options(tmp_path, first, verifier):
     problems = load_problems(Source(path=jsonl(tmp_path, *rows), verifier=verifier))
     assert [(p.answer, p.verifier) for p in problems] == [("A", "choice"), ("B", "choice"), ("C", "choice")]
     assert f"3 reference answers count the options from {first}; they are letters now" in problems.notes[0]
+
+
+def test_reference_answers_that_may_count_from_0_or_from_1_are_refused(tmp_path):
+    """The first rows of MMLU may have no answer 0; graded as mathematics, without options, all responses are wrong."""
+    rows = [{"question": f"Which {i}?", "choices": ["iron", "tin", "lead"], "answer": i} for i in (1, 1, 0)]
+    rows[1]["question"] = "Which of these?"
+    path = jsonl(tmp_path, *rows)
+    with pytest.raises(DiverError, match=r"answers of 2 problems count their options, and whether from 0 or from 1"):
+        load_problems(Source(path=path, limit=2))
+    assert [p.answer for p in load_problems(path)] == ["B", "B", "A"]
+    assert [p.verifier for p in load_problems(Source(path=path, limit=2, verifier="math"))] == ["math", "math"]
 
 
 def test_reference_answers_that_are_the_numbers_of_options(tmp_path):

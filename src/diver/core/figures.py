@@ -65,7 +65,8 @@ def write_intervals(table: Table, *paths: Path) -> None:
         raise DiverError("--figures: no measure of this table has an interval that could be drawn")
     columns = min(3, len(shown))
     lines = -(-len(shown) // columns)
-    with drawing(*paths, size=(1.4 + 2.4 * columns, lines * (0.7 + 0.22 * len(names)))) as figure:
+    widest = max(map(len, names))
+    with drawing(*paths, size=(max(1.4, 0.08 * widest) + 2.4 * columns, lines * (0.7 + 0.22 * len(names)))) as figure:
         for place, (measure, cells) in enumerate(shown):
             axes = figure.add_subplot(lines, columns, place + 1)
             for y, (cell, colour) in enumerate(zip(cells, itertools.cycle(COLOURS), strict=False)):

@@ -112,8 +112,9 @@ class EvalConfig(Export):
             raise DiverError(f"--template: unknown {self.template!r}; choose one of {', '.join(TEMPLATES)}")
         if self.grader not in ("", AUTO):
             get_grader(self.grader, "--grader")
-        if self.url and self.generator != "endpoint":
-            raise DiverError(f"--url {self.url}: is used only with --generator endpoint, not {self.generator!r}")
+        for flag, given in (("--url", self.url), ("--timeout", self.timeout)):
+            if given and self.generator != "endpoint":
+                raise DiverError(f"{flag} {given}: is used only with --generator endpoint, not {self.generator!r}")
         if self.extra and self.generator == "transformers":
             raise DiverError(f"--extra {self.extra}: is used only with --generator endpoint or vllm")
         if self.url and not self.url.startswith(("http://", "https://")):

@@ -78,7 +78,7 @@ def advantages(
         raise DiverError(
             f"method {method.name!r}: a selection drops responses, so some have no advantage; use Method.apply"
         )
-    read = [read_response(i, response) for i, response in enumerate(_plain(responses))]
+    read = [read_response(i, response) for i, response in enumerate(_plain("responses", responses))]
     keys = keys_of_actions(read) if keys is None else keys
     optional = {
         "tokens": tokens,
@@ -94,7 +94,7 @@ def advantages(
     check_needs(method, f"diver.advantages{without}", {*NEEDS} - {*missing, "grades", "replay"})
     columns = {"responses": read, "outcomes": outcomes, "group_ids": group_ids}
     columns |= {name: column for name, column in optional.items() if column is not None}
-    given = {name: _plain(column) for name, column in columns.items()}
+    given = {name: _plain(name, column) for name, column in columns.items()}
     if note := _unknown_ends(method, given):
         warnings.warn(note, stacklevel=2)
     if "keys" in given:
@@ -184,7 +184,9 @@ def _whole_groups(group_ids: list[Hashable]) -> dict[Hashable, list[int]]:
     return rows
 
 
-def _plain(column: Any) -> list[Any]:
+def _plain(name: str, column: Any) -> list[Any]:
     """A column as a list of Python values, from a list, an array or a tensor on any device."""
     values = column.tolist() if hasattr(column, "tolist") else column
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ValueError(f"{name}: must be a list, an array or a tensor, with a value for each row, not {values!r:.60}")
     return [v.tolist() if hasattr(v, "tolist") else v for v in values]

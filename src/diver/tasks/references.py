@@ -115,11 +115,12 @@ def after_hashes(given: str) -> str:
     return gsm8k[1].strip() if gsm8k else given.strip()
 
 
-def by_index(problems: Sequence[Problem]) -> tuple[dict[int, Problem], int]:
+def by_index(problems: Sequence[Problem]) -> tuple[dict[int, Problem], int | None]:
     """The problems whose reference answers count the options in a column, by position, and the first number.
 
     Letters take the place of their answers, and their verifier is "choice". All must count from 0, as MMLU's do, and
-    one be 0; or all from 1, and one be the last option. Most of the answers must name no option by its text.
+    one be 0; or all from 1, and one be the last option. Most of the answers must name no option by its text. If most
+    problems have such an answer, and none is 0 or the last option, the first number is not known: None.
     """
     counted = {
         i: p
@@ -129,6 +130,8 @@ def by_index(problems: Sequence[Problem]) -> tuple[dict[int, Problem], int]:
     first = 0 if any(int(p.answer) == 0 for p in counted.values()) else 1
     beyond = max((int(p.answer) - len(p.meta["options"]) for p in counted.values()), default=1)
     nameless = sum(chosen(p.answer, options_of(p)) is None for p in counted.values())
+    if first and beyond < 0 and 2 * nameless > len(problems):
+        return {}, None
     if 2 * nameless <= len(counted) or ((beyond >= 0) if first == 0 else (beyond != 0)):
         return {}, first
     letters = {i: LETTERS[int(p.answer) - first] for i, p in counted.items()}

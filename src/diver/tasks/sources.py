@@ -120,13 +120,18 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
             continue
         if len(by_prompt) == source.limit:
             break
-        if problem.id in ids:
+        while problem.id in ids:
             problem = replace(problem, id=f"{problem.id}#{len(by_prompt)}")
         ids.add(problem.id)
         by_prompt[key] = problem
     if not by_prompt:
         raise DiverError(f"{origin}: empty, not one problem" + (f"; {invalid[0]}" if invalid else ""))
     counted, start = by_index([*by_prompt.values()]) if source.verifier in ("auto", "choice") else ({}, 0)
+    if start is None:
+        raise DiverError(
+            f"{origin}: the reference answers of {len(by_prompt)} problems count their options, and whether from 0 or "
+            "from 1 cannot be told; read more problems (limit), or write letters"
+        )
     given = [counted.get(i, problem) for i, problem in enumerate(by_prompt.values())]
     problems = Problems(map(_with_options, given))
     problems.notes = [*notes]
