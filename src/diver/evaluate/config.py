@@ -1,11 +1,10 @@
 """The settings of `diver eval`, checked before anything is sampled."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any, Literal
 
-from diver.core.settings import Positional, settings
+from diver.core.settings import NonNegative, NonNegativeInt, Positional, Positive, PositiveInt, settings
 from diver.core.tables import Export
 from diver.core.types import DiverError
 from diver.evaluate.evaluate import AUTO
@@ -37,11 +36,11 @@ class EvalConfig(Export):
     benchmarks: str = ""
     """Names or problem files, separated by commas. Files are .jsonl, .json, .csv or .parquet. Default: the held-out
     problems of a run, else countdown."""
-    samples: int | None = None
+    samples: PositiveInt | None = None
     """Number of responses to each problem. Default: the run's, else the benchmark's, or as many as --k needs."""
     k: str = ""
     """Values of k for Pass@k, such as 1,8,64 or 1,...,1024. Default: 1, 2, 4 and so on. `...` doubles in between."""
-    limit: int | None = None
+    limit: PositiveInt | None = None
     """Maximum number of problems of each benchmark. The first ones are taken."""
     skip_long_prompts: bool = False
     """Skip and count problems whose prompts are too long for the model. Without this, they stop the evaluation."""
@@ -50,16 +49,16 @@ class EvalConfig(Export):
     PARENT/seed_N there. A comparison is written only where this is given."""
     generator: Literal["transformers", "vllm", "endpoint"] = "transformers"
     """Sampler: a library in this process, or an OpenAI-compatible server."""
-    max_num_seqs: int = 0
+    max_num_seqs: NonNegativeInt = 0
     """Number of responses sampled at a time; 0: automatic. With transformers, automatic is what fits into a
     GPU, and 512 or fewer on a CPU. With an endpoint it is 64 requests, which is few for a large server. vLLM in this
     process decides itself."""
     url: str = ""
     """Address of the server (endpoint only): http://127.0.0.1:8000/v1. Its key is read from OPENAI_API_KEY."""
-    timeout: float | None = None
+    timeout: Positive | None = None
     """Timeout per request in seconds (endpoint only). A request that times out is retried once. Default: 900, or the
     time that --max-tokens take at 10 a second."""
-    retries: int = Endpoint.retries
+    retries: NonNegativeInt = Endpoint.retries
     """Number of retries after a transient failure (endpoint only). A request that the server still refuses, while it
     answers others, is unscored. The response is left out, counted, and not requested again."""
     extra: str = ""
@@ -68,17 +67,17 @@ class EvalConfig(Export):
     grader: str = ""
     """Grader of all benchmarks. Default: the benchmark's or the run's. Names are those of
     diver.tasks.verify.GRADERS."""
-    seed: int | None = None
+    seed: NonNegativeInt | None = None
     """Random seed. Default: the run's, else 0. It decides the samples and the order of options."""
     template: str = ""
     """Prompt template: plain, chat, boxed, paper, paper-chat, paper-llama, ... Default: the run's, else the chat
     template of a chat model or endpoint, and `plain` for Countdown. An unknown name lists all."""
     chat_template_kwargs: str = ""
     """Variables of the model's chat template as JSON, such as '{"enable_thinking": false}'. Default: the run's."""
-    temperature: float | None = None
+    temperature: NonNegative | None = None
     """Sampling temperature; 0: greedy. Default: the run's, else 0.6, and 1.0 for Countdown. A greedy evaluation has one
     response to each problem."""
-    max_tokens: int | None = None
+    max_tokens: PositiveInt | None = None
     """Maximum length of a response in tokens. Default: the run's, else 8,192, and 40 for Countdown."""
     stop_token_ids: tuple[int, ...] = ()
     """Tokens that end a response, besides those of the model. Default: the run's. A server must know this key, as vLLM
@@ -97,15 +96,6 @@ class EvalConfig(Export):
             raise DiverError(f"{self.run}: the models of a run are evaluated; omit --model and --generator endpoint")
         if self.step is not None and self.all_steps:
             raise DiverError("--step and --all-steps: give one of them")
-        if (self.timeout is not None and not self.timeout > 0) or self.retries < 0:
-            raise DiverError(f"--timeout must be above 0, and --retries not negative: {self.timeout}, {self.retries}")
-        for name in ("samples", "limit", "max_tokens"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise DiverError(f"--{name.replace('_', '-')}: must be at least 1, not {value}")
-        if self.max_num_seqs < 0:
-            raise DiverError(f"--max-num-seqs: must be at least 1, or 0 for automatic, not {self.max_num_seqs}")
-        if self.temperature is not None and not 0 <= self.temperature < math.inf:
-            raise DiverError(f"--temperature: must be at least 0 (greedy), not {self.temperature}")
         if self.temperature == 0 and max(self.samples or 1, *parse_ks(self.k), 1) > 1:
             raise DiverError("--temperature 0: is greedy, so a problem has one response; leave out --samples and --k")
         if self.template and self.template not in TEMPLATES:
