@@ -339,7 +339,7 @@ def test_a_malformed_reply_is_asked_for_again_and_drops_no_other():
     assert server.posts == len(wanted) + 3
 
 
-@pytest.mark.parametrize("reason", ["abort", "error"])
+@pytest.mark.parametrize("reason", ["abort", "error", "content_filter"])
 def test_a_response_that_the_server_ended_is_asked_for_again(reason):
     part = b'{"choices": [{"text": "So", "finish_reason": "%s"}], "usage": {"completion_tokens": 1}}' % reason.encode()
     wanted = asked(1, 2)
@@ -392,7 +392,7 @@ def test_what_is_refused_while_others_are_answered_is_unscored():
         generate(server, wanted, concurrency=1, skip_refused=True)
 
 
-def test_an_evaluation_goes_on_without_what_is_refused(tmp_path, monkeypatch):
+def test_an_evaluation_goes_on_without_what_is_refused(tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
     rows = [{"problem": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(3)]
     write_rows(tmp_path / "sums.jsonl", rows)
@@ -411,6 +411,8 @@ def test_an_evaluation_goes_on_without_what_is_refused(tmp_path, monkeypatch):
         code, out, err = diver(*command, "--samples", 2, "--k", "1", "--retries", 1, "--timeout", 60, "--out", "out")
         assert code == 0, err
         assert "1 responses are unscored" in out + err and server.posts == 6
+        (said,) = [record.message for record in caplog.records if record.name == "diver.sample.endpoint"]
+        assert said.startswith(f"the first response that is unscored: {server.url}: refused a request (400: ")
         again = diver(*command, "--samples", 2, "--k", "1", "--out", "out")
         assert again[0] == 0 and server.posts == 6  # it can finish, and asks nothing again
     (result,) = json.loads((tmp_path / "out" / "results.json").read_text())["benchmarks"].values()

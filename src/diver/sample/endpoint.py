@@ -4,6 +4,7 @@ One request is one sample: many servers ignore `n`. Each has its seed, by which 
 """
 
 import asyncio
+import logging
 import os
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -17,11 +18,14 @@ from diver.core.types import DiverError, Grade, Rollout
 from diver.sample.base import Generation, Key, Request, SamplingParams
 from diver.tasks.hub import one_line
 
+logger = logging.getLogger(__name__)
+
 PROXIES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 LONGEST_WAIT = 900.0  # seconds that a server may ask to wait before a retry
 LONGEST_RESPONSE, TOKENS_PER_SECOND = 900.0, 10  # seconds per response; tokens per second on a busy server
-UNFINISHED = ("abort", "error")
-"""The reasons with which vLLM and SGLang return a response that the server ended, such as to load new weights."""
+UNFINISHED = ("abort", "error", "content_filter")
+"""The reasons with which servers return a response that they ended: vLLM and SGLang, such as to load new weights, and
+providers whose filter removes text."""
 _GENERATION_CONFIG = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 PLAIN_SAMPLING: dict[str, dict[str, Any]] = {
     "vllm": _GENERATION_CONFIG,
@@ -122,6 +126,7 @@ class EndpointGenerator:
         waiting = (request for request in requests if request.key not in have)
         tasks: set[asyncio.Task[Generation]] = set()
         refused: list[Refused] = []
+        said = False
         answered = any(request.key in have for request in requests)
         with asyncio.Runner() as runner:
             client = self._client(max_tokens=params.max_tokens)
@@ -141,6 +146,9 @@ class EndpointGenerator:
                             yield task.result()
                             answered = True
                     if answered:  # before the first success, all may fail for one reason
+                        if refused and not said:
+                            said = True
+                            logger.warning("the first response that is unscored: %s", refused[0])
                         yield from (error.generation for error in refused)
                         refused = []
                 if refused:
