@@ -13,6 +13,7 @@ from scipy.stats import zscore
 import diver
 from diver.core.types import DiverError, Progress
 from diver.methods import method_named
+from diver.methods.diver import DiverMix
 
 SAME, OTHER = r"we add \( a + b = c \)", r"rather multiply $ d * e = f $ now"  # TD 0.5, 0.5, 1 and ED 0, 0, 1
 RESPONSES, OUTCOMES, IDS = [SAME, SAME, OTHER] * 2, [1, 0, 1, 1, 1, 1], ["a"] * 3 + ["b"] * 3
@@ -50,6 +51,13 @@ def test_method_and_progress():
     np.testing.assert_allclose(diver.advantages(RESPONSES, OUTCOMES, IDS, td), shaped, atol=1e-9)
     with pytest.raises(DiverError, match="did you mean 'diver-mix'"):
         diver.advantages(RESPONSES, OUTCOMES, IDS, "divermix")
+
+
+@pytest.mark.parametrize("given", [{"method": DiverMix}, {"method": None}, {"progress": None}, {"progress": (1, 9)}])
+def test_a_method_or_progress_of_another_type_is_named(given):
+    """Such as the class of a method in place of a method."""
+    with pytest.raises(ValueError, match=f"^{next(iter(given))}: must be a .*, not "):
+        diver.advantages(RESPONSES, OUTCOMES, IDS, **given)
 
 
 def test_pass_at_k_training():

@@ -68,12 +68,16 @@ def advantages(
         float64 [B], or a list of float32 [T] for a method with an advantage for each token (`method.per_token`).
 
     Raises:
-        ValueError: columns differ in length, an outcome is not finite, a group id is missing, or groups are not whole
-            (all of one size, at least 2).
+        ValueError: an argument has another type, columns differ in length, an outcome is not finite, a group id is
+            missing, or groups are not whole (all of one size, at least 2).
         DiverError: the method needs a column that is not given, selects responses, has k >= G of Pass@k, or needs
             outcomes from 0 to 1 and gets others.
     """
     method = method_named(method) if isinstance(method, str) else method
+    if not isinstance(method, Method):
+        raise ValueError(f"method: must be a name or a Method, such as DiverMix(), not {method!r:.60}")
+    if not isinstance(progress, Progress) and not hasattr(progress, "__float__"):
+        raise ValueError(f"progress: must be a fraction of the run or Progress(step, steps), not {progress!r:.60}")
     if method.selection.drops:
         raise DiverError(
             f"method {method.name!r}: a selection drops responses, so some have no advantage; use Method.apply"
