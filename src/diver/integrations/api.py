@@ -69,7 +69,7 @@ def advantages(
 
     Raises:
         ValueError: an argument has another type, columns differ in length, an outcome is not finite, a group id is
-            missing, or groups are not whole (all of one size, at least 2).
+            missing, or groups are not of one size, at least 2.
         DiverError: the method needs a column that is not given, selects responses, has k >= G of Pass@k, or needs
             outcomes from 0 to 1 and gets others.
     """
