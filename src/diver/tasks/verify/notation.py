@@ -151,10 +151,10 @@ _MEANING = SHORTHANDS + compiled(
     ),
     (r"^\\text(?:bf)?\{\s*\([A-J]\)\s*\}(?:\s|~|\\[,;: ])*(?=\S)", ""),  # the label of a choice
     (
-        r"(?i)^(?:\\text\{(?![^{}]{0,80}(?:\bnot\b|n['’]t\b))[^{}]{0,40}\b(?:answer|total|about|around|roughly"
+        r"(?i)^(?:(?:\\text\{(?![^{}]{0,80}(?:\bnot\b|n['’]t\b))[^{}]{0,40}\b(?:answer|total|about|around|roughly"
         r"|approx(?:imately|\.)?|nearly|ca\.)(?!\w)[^{}]{0,20}\}"
         r"|(?:about|around|roughly|approx(?:imately|\.)?|nearly)\s(?=\s?[-\d.\\$])"
-        r"|=|\\therefore(?![A-Za-z]))\s*(?=\S)",
+        r"|=|\\therefore(?![A-Za-z]))\s*){1,2}(?=\S)",
         "",
     ),
     (r"^(?:\\text\{\s*)?[Aa]ll real numbers\s*\}?$", r"\\mathbb{R}"),
@@ -214,7 +214,7 @@ _MEANING = SHORTHANDS + compiled(
         without_unit,
     ),
     (rf"(?<=\d)(?:\s{{0,4}}(?:[cdkm]m|ft|in|yd|mi)|\s{{1,4}}m)\s?\^\{{?[23]\}}?{_PART_END}", ""),
-    (r"^\\\{\s*[A-Za-z]\s*(?:\\in\s*\\mathbb\{R\}\s*)?[|:](.*(?:[<>]|\\[lg]eq).*)\\\}$", r"\1"),
+    (r"^\\\{\s*[A-Za-z]\s*(?:\\in\s*\\mathbb\{R\}\s*)?[|:](.*(?:[<>]|\\[lgn]eq).*)\\\}$", r"\1"),
     (rf"^\s{{0,4}}(?:{_APPROXIMATELY})(?![A-Za-z])", ""),
     (r"(?<=\d)\s{0,4}\\approx\s{0,4}$", ""),
     (r"^([A-Za-z](?:_\w)?(?:\([^()]{1,20}\))?)\s{0,4}\\approx(?![A-Za-z])(?=[^=]*$)", r"\1 ="),
