@@ -166,6 +166,10 @@ _MEANING = SHORTHANDS + compiled(
     (r"\^\{?(-?)(\d{0,3})\.(\d{1,6})\}?(?!\d)", _root),
     (r"√\s*(?=\{)", r"\\sqrt"),
     (
+        r"(?<=\\sqrt\{)(\d{0,9})\.(\d{1,9})(?=\})",
+        lambda found: rf"\frac{{{int(found[1] + found[2])}}}{{{10 ** len(found[2])}}}",
+    ),
+    (
         r"^\[\s?(?P<rows>\[[^\[\]]{1,200}\](?:\s?,\s?\[[^\[\]]{1,200}\]){0,15})\s?\]$"
         r"|^[\[(](?P<column>[^\[\]()]{1,200})[\])]\s?\^\s?\{?\s?(?:T|\\top|\\intercal)\s?\}?$",
         _matrix,
@@ -202,7 +206,7 @@ _MEANING = SHORTHANDS + compiled(
     (r"(?<![\w.,/^_)\]])(\d{1,9})\s{1,4}(\d{1,9})/(\d{1,9})(?![\w/^.{(])", r"\1\\frac{\2}{\3}"),
     (r"_\{\s*\\(?:max|min|sup|inf|lim)\s*\}", lambda m: m[0].replace("\\", "")),  # part of a name
     (
-        rf"^(-?\\?\$?[\d.,/]+) ++((?!{_SCALE})[^\W\d_]{_SMALL}{{2,}}(?: {_SMALL}+)*)$",
+        rf"^(-?\\?\$?[\d.,/]+) ++((?!{_SCALE})(?:(?:in|of) )?[^\W\d_]{_SMALL}{{2,}}(?: {_SMALL}+)*)$",
         lambda found: rf"{found[1]} \text{{{found[2]}}}" if says_more(found[2]) else found[1],
     ),
     # math-verify takes the 5 of "5 \text{ cm}, 6 \text{ cm}" and of "5 \text{ cats and } 6 \text{ dogs}".

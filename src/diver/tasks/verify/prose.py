@@ -59,7 +59,8 @@ _FORMULA = re.compile(r"[\\\[]|\$[^$]*\$")
 
 
 SAID = re.compile(
-    rf"(?:{ANSWER}[ \t*_】]{{0,4}}(?:{RIGHT}[ \t]{{0,2}})?(?:{IS}|[:：=】])|{CORRECTION}(?=\W{{0,4}}(?:\d|frac|sqrt)))"
+    rf"(?:{ANSWER}[ \t*_】\"]{{0,4}}(?:{RIGHT}[ \t]{{0,2}})?(?:{IS}|[:：=】])"
+    rf"|{CORRECTION}(?=\W{{0,4}}(?:\d|frac|sqrt)))"
     r"[ \t*_:：]{0,6}"
     rf"(?P<said>(?:(?!\.[\s*]|\bI mean)[^\n。！？?!]){{1,{LONGEST_SAID}}})(?P<asked>[?？])?",
     re.IGNORECASE,
@@ -76,10 +77,10 @@ _COUNTED = re.compile(
 )
 _SUM = r"\d[\d.,]{0,20}\s?[-+*/×÷x=]\s?\d"
 _ASIDE = re.compile(
-    rf",\s(?:which|since|because|as|where)\s|,\si\.e\b|\s(?:since|because)\s|\s\((?!or\b)(?=[a-z]{{2}}|{_SUM})"
+    rf",\s(?:which|since|because|as|where)\s|,\s(?:i\.e\b|\")|\s(?:since|because)\s|\s\((?!or\b)(?=[a-z]{{2}}|{_SUM})"
     rf"|:\s(?={_SUM})|(?<=[a-z]):\s(?=\d)|(?<=\d)\sfor\s(?=\d)|(?<=[a-z])\s(?:in|for|per)\s(?=\d)"
 )
-_MINUS = re.compile(rf"\A(?:negative|minus)\s(?=[\d.])|{MINUS}(?=[\d.])", re.IGNORECASE)
+_MINUS = re.compile(rf"(?:\A(?:negative|minus)\s|{MINUS})\\?\$?(?=[\d.])", re.IGNORECASE)
 _GUESS = re.compile(
     r"\b(?:maybe|perhaps|possibly|(?:it|this)\s(?:could|might|may)\sbe)\b[^\d\n.]{0,20}?"
     rf"(?P<guess>{NUMBER.pattern})",
