@@ -126,6 +126,12 @@ def test_numbers():
     assert grade(r"\boxed{3}", "2", NUMBERED) == "wrong"
 
 
+def test_a_number_behind_its_letter_is_the_text_of_an_option():
+    numbers = {"options": ["3", "4", "6"]}
+    assert grade(r"\boxed{x = 4}", "B", "What is x?", **numbers) == "correct"
+    assert grade(r"\boxed{x = 6}", "B", "What is x?", **numbers) == "wrong"
+
+
 def test_options_from_meta():
     listed = {"options": ["red", "green", "blue"] + [f"colour {i}" for i in range(7)]}
     assert grade(r"\boxed{blue}", "C", "Which?", **listed) == "correct"

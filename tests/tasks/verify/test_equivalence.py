@@ -38,7 +38,7 @@ EXPRESSION = st.recursive(
         (sp.cos(sp.pi * N), (-1) ** N),
         (9 * sp.UnevaluatedExpr(sp.Rational(1, 100)), sp.Integer(9)),
         (sp.Function("f")(X), sp.Function("g")(X)),
-        (sp.Eq(X, 1), sp.Eq(X, 2)),
+        (sp.Eq(X, 2 * X), sp.Eq(X, 3 * X)),  # both are solved by 0
         (sp.Integer(2) ** 2025, sp.Integer(3) ** 2025),
     ],
 )
@@ -56,6 +56,7 @@ def test_left_to_math_verify(a, b):
         (sp.Integer(2), X + 1),
         (sp.sqrt(2), sp.Rational(3, 2)),
         (1 + sp.I, 1 - sp.I),
+        (sp.Eq(Y, sp.exp(X)), sp.Eq(Y, sp.exp(2 * X))),
     ],
 )
 def test_apart(a, b):

@@ -41,7 +41,8 @@ def test_per_cent_is_a_count_or_a_share_and_math_verify_decides_the_rest(answer,
         (r"\triangle ABC", "ABC", None),
         (r"5 \text{ million dollars}", r"500 \text{ million cents}", Grade.CORRECT),
         (r"5 \text{ million dollars}", r"5 \text{ million cents}", Grade.WRONG),
-        (r"5 \text{ cm}", r"5 \text{ cents}", Grade.CORRECT),  # units are not compared
+        (r"5 \text{ cm}", r"5 \text{ cents}", Grade.WRONG),
+        (r"5 \text{ bags}", r"5 \text{ boxes}", Grade.CORRECT),  # other units are not compared
         (r"6 \text{ to } 10", r"3 \text{ to } 5", Grade.WRONG),  # as ranges; as ratios they are the same
         (r"6 \text{ to } 10", "3:5", Grade.CORRECT),
         ("10 a.m.", "10:00 AM", Grade.CORRECT),

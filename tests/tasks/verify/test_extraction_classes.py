@@ -503,6 +503,38 @@ RIGHT_AND_WRONG = {
             ("C", "A) it is a rose's.\n\nB) it is the sky's.\n\nC) it is a meadow's."),
         ],
     ),
+    "where an extreme is attained": (
+        "math",
+        [
+            ("8", "The maximum is $8$ when $x=7$."),
+            ("8", "The maximum value is $8$, attained at $x=7$."),
+            ("8", "The maximum is **8** (at x = 7)."),
+        ],
+        [
+            ("7", "The maximum is $8$ when $x=7$."),
+            ("7", "The maximum value is $8$, attained at $x=7$."),
+            ("7", "The maximum is **8** (at x = 7)."),
+        ],
+    ),
+    "choices that are taken back, guessed or left out": (
+        "choice",
+        [
+            ("C", "The answer is B. Sorry, I meant C."),
+            ("C", "The answer is B... actually, C."),
+            ("C", "B. Hmm, C."),
+            ("C", "All are wrong except C, so C."),
+            ("C", "Perhaps B at first. Surely C."),
+            ("B", "None but B"),
+        ],
+        [
+            ("C", "The answer is C. Sorry, I meant B."),
+            ("C", "The answer is C... actually, B."),
+            ("C", "C. Hmm, B."),
+            ("C", "All except C"),
+            ("C", "Perhaps B. Perhaps C."),
+            ("B", "Every colour but B"),
+        ],
+    ),
     "the text of an option in a sentence": (
         "choice",
         [

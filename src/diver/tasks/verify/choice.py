@@ -87,6 +87,9 @@ _STATEMENT = compile_later(
     rf"|選(?:択|擇)?(?!项|項|択肢){_STATED}",
     re.IGNORECASE,
 )
+_GUESS = compile_later(
+    rf"\b(?:maybe|perhaps|possibly|(?:it|this|that)?\s?(?:could|might|may) be){_SEP}{_NAMED}", re.IGNORECASE
+)
 _MENTION = compile_later(rf"{words.OPTION}{_SEP}{_NAMED}(?!{_REJECTED})", re.IGNORECASE)
 _MARKED = compile_later(
     rf"(?<!{INSIDE})[(（【]([A-Za-z]|[1-9])[)）】](?!{_REJECTED})"
@@ -150,6 +153,7 @@ _SEVERAL = compile_later(
     rf"[\s({{\\]*(?:text\{{)?\(?([A-Z])\)?[}}\s]*{_AND}[\s(\\]*(?:text\{{)?\(?([A-Z])\b.*", re.DOTALL
 )
 _THEREFORE = re.compile(r"^(?:(?:therefore|thus|hence|so)\b,?\s+)?(?:it(?:['’]s| is)\s+)?", re.IGNORECASE)
+_VARIABLE = re.compile(r"^\$?[A-Za-z]\s?=\s?(?=[-\d\\.])")  # an option is 4, and the answer "x = 4"
 _REASON = re.compile(
     r",?\s(?:because|since|due to)\s.*|\s(?:is|would be) the (?:correct |right |best )?(?:answer|option|choice)\.?\Z",
     re.DOTALL,
@@ -165,7 +169,7 @@ class Choice(Grader):
     """Grader "choice": correct, wrong or no_answer. Linear in the length of the response."""
 
     name = "choice"
-    rules = 12
+    rules = 13
     template = "boxed"
 
     def check_answer(self, problem: Problem) -> None:
@@ -242,6 +246,8 @@ def _ways(text: str, last_line: str, options: Mapping[str, str], alone: bool) ->
     """What each way to choose comes to, the surest first: "" if it is no choice, None without any."""
     yield _by_text(last_line, options)
     yield _last(_STATEMENT, text, options)
+    guesses = [guess for guess in _GUESS.finditer(last_line) if not _is_word(last_line, guess.start(1), options)]
+    yield "" if len({_latin(guess[1]) for guess in guesses}) > 1 else None
     yield _judged(text, options)
     yield _label(last_line, options)
     yield _last(_MENTION, text, options)
@@ -386,13 +392,17 @@ def _by_text(answer: str, options: Mapping[str, str]) -> str | None:
     answer = answer.strip()
     plain = _THEREFORE.sub("", answer)
     short = _REASON.sub("", _PREFIX.sub("", plain))
-    for whole in dict.fromkeys((answer, _PREFIX.sub("", answer), plain, _PREFIX.sub("", plain), short)):
+    unnamed = _VARIABLE.sub("", plain)
+    for whole in dict.fromkeys((answer, _PREFIX.sub("", answer), plain, _PREFIX.sub("", plain), short, unnamed)):
         if label := _labelled(whole, options):
             return label
         for found in (_WITH_TEXT.fullmatch(whole), _AFTER_TEXT.fullmatch(whole)):
             if found and (label := _labelled(found["text"], options)):
                 named, is_article = found["label"].upper(), bool(re.match(r"[Aa] \w", whole))
-                return label if named == label or is_article else "" if named in options else None
+                if named == label or is_article:
+                    return label
+                if named in options:
+                    return ""
     return None
 
 

@@ -35,7 +35,7 @@ from antlr4.atn.PredictionMode import PredictionMode
 from latex2sympy2_extended import NormalizationConfig
 from latex2sympy2_extended.latex2sympy2 import _Latex2Sympy
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
-from sympy import Basic, Expr, FiniteSet, I, Interval, MatrixBase, Or, Symbol, Tuple, UnevaluatedExpr
+from sympy import Basic, Eq, Expr, FiniteSet, I, Interval, MatrixBase, Or, Symbol, Tuple, UnevaluatedExpr
 from sympy.core.relational import Relational
 
 from diver.tasks.verify.brackets import outer_parts
@@ -58,7 +58,8 @@ _LETTER = re.compile(
 _WORD = re.compile(r"[A-Za-z][a-z]{2}")
 _ARITHMETIC = re.compile(r"(?:[-+*/^=().!\d\s{}]|\\(?:frac|sqrt|binom|cdot|times|div|left|right|pi)(?![A-Za-z])|\\\$)+")
 _POINT = re.compile(r"(?:\\left)?[(\[][^()\[\]]*,[^()\[\]]*[)\]]")
-_SET = re.compile(r"(?:\\left)?\\\{[^()\[\]]*\}")
+_SET = re.compile(r"(?:[A-Za-z]\s?\\in\s?)?(?:\\left)?\\\{[^()\[\]]*\}")
+_ORDER = re.compile(r"[<>]|\\[lg]eq(?![A-Za-z])")
 _CASES = re.compile(
     r"(?:[^=,;\\]{1,40}=)?\s*(?:\\begin\{cases\}|(?:\\left\s?)?\\\{\s*\\begin\{array\}(?:\{[clr|\s]*\})?)"
     r"(?P<rows>.*)\\end\{(?:cases|array)\}\s*(?:\\right\s?\.?)?[.,]?",
@@ -76,11 +77,11 @@ _COUNT = re.compile(
 )
 _TEXT = r"\\(?:text(?:normal|bf|it|rm)?|math(?:rm|bf|it)|mbox)\s?\{"
 _UNIT_OF_FORMULA = re.compile(rf"(?<=[\d}}]){GAP}{_TEXT}[^{{}}]{{1,40}}\}}(?:\^\{{?\d\}}?)?(?=\s?(?:\$|\\[)\]]))")
-_WORDS = re.compile(rf"(?<![\^_{{\s]){GAP}{_TEXT}")
+_WORDS = re.compile(rf"(?<![\^_{{\s,;]){GAP}{_TEXT}")
 _UNITS = re.compile(rf"(?:(?:\s|~|\\[,;: ]|\\cdot|/){{0,4}}{_TEXT}(?P<words>[^{{}}]*)\}}(?:\^\{{?-?\d\}}?)?)+")
 _HEDGE = re.compile(r"(?<![\^\w{])\d|\b(?:or|but|else|not)\b")
 _NAMED = re.compile(
-    r"(?P<name>(?:[A-Z]{2,4}|[A-Za-z]|\\[A-Za-z]+)(?:_(?:\w|\{[^{}]*\}))?)"
+    r"(?P<name>(?:[A-Z]{2,4}|[A-Za-z]|\\[A-Za-z]+)(?:_(?:\w|\{[^{}]*\}))?(?:\^\{-1\})?)"
     r"(?P<of>\([A-Za-z](?:,\s*[A-Za-z])*\))?\s*=(?P<body>[^=]+)"
 )
 _VALUE_OF = re.compile(r"(?P<name>[A-Za-z](?:_(?:\w|\{[^{}]*\}))?\([^()=]{1,40}\))\s*=[^=]+")
@@ -200,6 +201,8 @@ def _same(gold: str, answer: str) -> bool:
     if values != ([gold], [answer]):
         return any(_same(one, other) for one in values[0] for other in values[1])
     known, given = _parts(gold), _parts(answer)
+    if _is_bound(known, given) or _is_bound(given, known):
+        return False
     names = [_name(part) for part in known]
     if len(known) > 1 and all(names) and len({*names}) == len(known):
         content = content_of(answer)
@@ -208,11 +211,10 @@ def _same(gold: str, answer: str) -> bool:
         if {*map(_name, given)} == {*names}:
             given = sorted(given, key=lambda part: names.index(_name(part)))
         return all(_same(*pair) for pair in zip(known, given, strict=True))
-    expected, parsed = _parse(gold), _parse(answer)
-    if _equal(expected, parsed) or any(_equal([g], [a]) for g, a in _other_kinds(expected, parsed)):
-        return True
-    if any(_equal(_parse(one), _parse(other)) for one, other in _readings(gold, answer)):
-        return True
+    for one, other in ((gold, answer), *_readings(gold, answer)):
+        expected, parsed = _parse(one), _parse(other)
+        if _equal(expected, parsed) or any(_equal([g], [a]) for g, a in _other_kinds(expected, parsed)):
+            return True
     if 1 < len(given) <= MOST_PARTS and len(known) in (1, len(given)):
         pairs = [[_same(one, other) for other in given] for one in known]
         if all(map(any, pairs)) and all(map(any, zip(*pairs, strict=True))):
@@ -271,9 +273,15 @@ def _is_point(text: str) -> bool:
 
 
 def _is_set(text: str) -> bool:
-    """Numbers in braces, or a number with both of its signs."""
-    content = content_of(text)
-    return _SET.fullmatch(content) is not None or (r"\pm" in content and not _is_point(text))
+    """Numbers in braces, a number with both of its signs, or several values of one name."""
+    content, names = content_of(text), [*map(_name, _parts(text))]
+    several = len(names) > 1 and names[0] != "" and len({*names}) == 1
+    return several or _SET.fullmatch(content) is not None or (r"\pm" in content and not _is_point(text))
+
+
+def _is_bound(single: Sequence[str], listed: Sequence[str]) -> bool:
+    """An inequality beside a list of numbers: its ends are not the list."""
+    return len(single) == 1 < len(listed) and bool(_ORDER.search(single[0])) and not any(map(_ORDER.search, listed))
 
 
 def _parts(text: str) -> list[str]:
@@ -325,8 +333,12 @@ def _apart(gold: Any, answer: Any) -> bool:
     """Two expressions that surely differ: their values at one point are quick, the proof by algebra is not.
 
     Each letter has a positive value of its own there, so that roots and logarithms of products agree where they should.
-    A letter alone is left to math-verify, which also compares it by its name, and so are letters that are integers.
+    Two definitions of one letter are compared by their right sides. A letter alone is left to math-verify, which also
+    compares it by its name, and so are letters that are integers.
     """
+    if isinstance(gold, Eq) and isinstance(answer, Eq) and gold.lhs == answer.lhs and gold.lhs.is_Symbol:
+        solved = gold.lhs not in gold.rhs.free_symbols | answer.rhs.free_symbols
+        gold, answer = (gold.rhs, answer.rhs) if solved else (gold, answer)
     if not all(isinstance(e, Expr) and not isinstance(e, Symbol) for e in (gold, answer)):
         return False
     letters = gold.free_symbols | answer.free_symbols

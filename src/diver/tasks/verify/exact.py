@@ -13,7 +13,7 @@ from functools import lru_cache
 from diver.core.types import Grade
 from diver.tasks.verify import clock, products
 from diver.tasks.verify.measures import POWERS_OF_TEN, says_more
-from diver.tasks.verify.spelling import unify
+from diver.tasks.verify.spelling import TABLES, unify
 
 LONGEST = 256  # characters of an answer that is remembered
 
@@ -30,15 +30,30 @@ _FONT = re.compile(r"\\(?:text(?:bf|it|rm|sf|normal)?|math(?:rm|bf|sf|it)|mbox)\
 _NAME = re.compile(r"[A-Z]{3,}")  # such as a polygon; the two letters of a segment may change places
 _GAP = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
 _WORD = re.compile(r"[A-Za-z]{3}|°[CF]")
+_ARTICLE = re.compile(r"^(?:an?|the)\s+(?=[a-z]{4,}(?: [a-z]{2,})*\.?$)", re.IGNORECASE)
 # Or odds: a ratio in lowest terms only where one of the two is written with a colon.
 _RANGE = re.compile(r"\d{1,9}(?:to\d{1,9})+", re.ASCII)
 _RATIO = re.compile(r"[1-9]\d{0,8}(?:(?::|to)[1-9]\d{0,8})+", re.ASCII)
-_SCALES = {"dozen": 12, "dollar": 100, "cent": 1} | {word: 10**power for word, power in POWERS_OF_TEN.items()}
+_SCALES = {"dozen": 12} | {word: 10**power for word, power in POWERS_OF_TEN.items()}
 _SCALED = re.compile(
-    rf"(-?\d[\d,]*(?:\.\d+)?)(?:(dozen|{'|'.join(POWERS_OF_TEN)})(?!th))?(?:(dollar|cent)s?$)?"
+    rf"(-?\d[\d,]*(?:\.\d+)?)(?:(dozen|{'|'.join(POWERS_OF_TEN)})(?!th))?"
     r"(?![a-z]*(?:plus|minus|times|hundred|thousand|illion|dozen))[a-z]*",
     re.ASCII,
 )
+_SIZES = {
+    unit: (kind, Fraction(size))
+    for kind, sizes in TABLES["units"]["sizes"].items()
+    for size, units in sizes.items()
+    for unit in units.split()
+}
+_UNITS = "|".join(map(re.escape, sorted(_SIZES, key=len, reverse=True)))
+_MEASURE = re.compile(
+    r"(?P<number>-?(?:(?:\d{1,9})?\\frac\{\d{1,9}\}\{\d{1,9}\}|\d[\d,]{0,20}(?:\.\d{1,20}|/\d{1,9})?|\.\d{1,20}))"
+    rf"(?P<count>{'|'.join(_SCALES)})?(?P<power>square|cubic|sq|cu)?\.?(?P<unit>{_UNITS})"
+    r"(?:(?<=[a-z]{2})s)?(?![a-z])(?:\^\{?(?P<exponent>[23])\}?)?(?:,?and|,)?",
+    re.ASCII,
+)
+_POWERS = {"s": 2, "c": 3}
 _CENTS, _PRICE = re.compile(r"\d{1,9}cents?", re.ASCII), re.compile(r"\d{1,9}\.\d\d", re.ASCII)
 _OPPOSITE = re.compile(  # distinguished by their first letters
     r"(?:\\[a-z]+|[^a-z])*[a-z]*?(?:(north|south|east|west)|(increase|decrease)"
@@ -68,7 +83,10 @@ def _compared(answer: str, gold: str) -> Grade | None:
         return settled
     if short and (by_words := _by_words(_unset(a), _unset(g), in_text=bool(_FONT.fullmatch(g)))):
         return by_words
-    scaled = _scaled(_priced(answer, a), _priced(gold, g)) if short else None
+    words = (_priced(answer, a), _priced(gold, g)) if short else ("", "")
+    if measured := _by_measure(*words):
+        return measured
+    scaled = _scaled(*words)
     (x, x_percent), (y, y_percent) = scaled or (_quantity(a), _quantity(g))
     if x is None and y is not None and _with_comma(a) == y:
         return Grade.CORRECT
@@ -116,6 +134,7 @@ def _worded(text: str) -> str:
 def _unset(text: str) -> str:
     """The plain text without fonts and without spaces but those between two numbers."""
     text = _FONT.sub(r"\1", text).replace(r"^{\circ}", "°").replace(r"^\circ", "°").strip()
+    text = _ARTICLE.sub("", text)
     return _GAP.sub("", text).rstrip(".")
 
 
@@ -126,17 +145,42 @@ def _priced(text: str, as_plain: str) -> str:
 
 
 def _scaled(answer: str, gold: str) -> list[tuple[Fraction | None, bool]] | None:
-    """Two numbers with a count in words (million), or both with an amount of money (cents); None for other texts."""
+    """Two numbers, at least one with a count in words (million); None for other texts."""
+    found = _SCALED.fullmatch(answer), _SCALED.fullmatch(gold)
+    if not (found[0] and found[1] and (found[0][2] or found[1][2])):
+        return None
+    numbers = [(plain_number(match[1]), _SCALES.get(match[2], 1)) for match in found if match]
+    return [(number and number * scale, False) for number, scale in numbers]
+
+
+def _by_measure(answer: str, gold: str) -> Grade | None:
+    """Compare two quantities with known units, of which not all are the same: 90 minutes and 1.5 hours."""
     if _CENTS.fullmatch(answer) and _PRICE.fullmatch(gold):
         gold += "dollars"
-    found = _SCALED.fullmatch(answer), _SCALED.fullmatch(gold)
-    if not (found[0] and found[1]):
+    given, known = _measured(answer), _measured(gold)
+    if not given or not known or (given[1][0] == known[1][0] and given[1] != known[1]):
+        return None  # an area in the unit of a length is a slip
+    if given[1:] == known[1:] and len(known[2]) == 1:
+        return None  # one number in the same unit
+    return Grade.CORRECT if (given[0], given[1]) == (known[0], known[1]) else Grade.WRONG
+
+
+def _measured(text: str) -> tuple[Fraction, tuple[str, int], list[Fraction]] | None:
+    """The sum of a quantity's parts, `2 h 15 min`, its kind and power, and the sizes of its units; None for others."""
+    kinds, parts, end = set(), [], 0
+    while end < len(text):
+        found = _MEASURE.match(text, end)
+        number = plain_number(found["number"]) if found else None
+        if not found or number is None:
+            return None
+        kind, size = _SIZES[found["unit"]]
+        power = int(found["exponent"] or 0) or _POWERS.get((found["power"] or "")[:1], 1)
+        kinds.add((kind, power))
+        parts.append((number * _SCALES.get(found["count"], 1), size**power))
+        end = found.end()
+    if len(kinds) != 1:
         return None
-    counted = found[0][2] or found[1][2]
-    kinds = [2] * bool(counted) + [3] * bool(found[0][3] and found[1][3])
-    scale = [math.prod(_SCALES[match[kind]] for kind in kinds if match[kind]) for match in found if match]
-    numbers = [plain_number(match[1]) for match in found if match]
-    return [(n and n * s, False) for n, s in zip(numbers, scale, strict=True)] if kinds else None
+    return sum((number * size for number, size in parts), Fraction(0)), kinds.pop(), [size for _, size in parts]
 
 
 def plain(text: str) -> str:

@@ -46,14 +46,16 @@ _PERCENT = re.compile(r"[\s$]*+(?:\\\)|\\\])?\s*(?:\\?%|[Pp]ercent|[Pp]ct)")
 _SCALE = re.compile(rf"[\s$]{{1,4}}(?P<word>{'|'.join(POWERS_OF_TEN)})\b", re.IGNORECASE)
 _DENIED = re.compile(
     r"[\s$*]{0,4}(?:is|was)\s(?:wrong|incorrect|false|not\s(?:the|correct|right))\b"
-    rf"|[\s$*.)\]\\]{{0,8}}(?:but\s)?(?i:{CORRECTION})(?=\W{{0,4}}(?:\d|frac|sqrt))"
+    rf"|[\s$*.,)\]\\]{{0,8}}(?:but\s)?(?i:{CORRECTION})(?=\W{{0,4}}(?:\d|frac|sqrt))"
 )
 _CLOSING = re.compile(r"(?P<opened>final answer is)|I hope", re.IGNORECASE)
 _MARKS = re.compile(r"(?<!\\)\$|\\[()\[\]]|\\?\"")
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 _SPACE = r"(?:,(?:\\!)?|[ \u00a0\u2009\u202f]|\\,|\{,\})"
+MINUS = r"(?:\b[Nn]egative|(?:(?<=\bis )|(?<=\bbe )|(?<=\bequals )|(?<=\bat ))minus)\s"
+"""A sign in words; in "10 minus 5" it is none."""
 NUMBER = re.compile(
-    r"(?:(?<![\w)\]}])[-−–－])?(?:\\?\$)?"
+    rf"(?:(?<![\w)\]}}])[-−–－]|{MINUS})?(?:\\?\$)?"
     rf"(?:\d{{1,9}} \d{{1,9}}/\d{{1,9}}(?![\d/])|(?:\d{{1,3}}(?P<sep>{_SPACE})\d{{3}}(?:(?P=sep)\d{{3}})*(?!\d)|\d+)"
     r"(?:\.\d+|/\d+(?![\d/]))?|(?<![\w.])\.\d+)"
 )
@@ -183,8 +185,9 @@ def last_number(text: str) -> list[str]:
             run = [matches.pop()]
             while matches and _OR.fullmatch(text, matches[-1].end(), run[0].start()):
                 run.insert(0, matches.pop())
-            numbers = [re.sub(r"[\\$]", "", re.sub(_SPACE, "", m[0]) if m["sep"] else m[0]) for m in run]
-            return [", ".join(numbers)]
+            numbers = [re.sub(MINUS, "-", m[0]) for m in run]
+            numbers = [re.sub(_SPACE, "", n) if m["sep"] else n for n, m in zip(numbers, run, strict=True)]
+            return [re.sub(r"[\\$]", "", ", ".join(numbers))]
     return []
 
 

@@ -30,9 +30,11 @@ NOT, WRONG, OTHER_THAN = (_word(name) for name in ("not", "wrong", "other_than")
 NOT_THOUGHT, BE, AND_OR = (_word(name) for name in ("not_thought", "be", "and_or"))
 CORRECTION = (
     r"(?<!\w)(?:(?:wait|actually|no|hmm+|sorry|oops)\W{1,4}(?:[\w'’]{1,12}\W{1,4}){0,6}?"
-    rf"(?:it(?:['’]s| is)|(?:it|this|that) (?:should|must) be|{ANSWER}\W{{0,4}}{IS})|correction:)"
+    rf"(?:it(?:['’]s| is)|(?:it|this|that) (?:should|must) be|{ANSWER}\W{{0,4}}{IS})|correction:"
+    r"|(?:(?:(?:sorry|oops|no)\W{1,4})?\bI meant?\b|(?:scratch that|actually|hmm+|no)[,.:])"
+    r"(?=[^\w\n]{1,5}[\w.,/\\{}^]{1,24}[^\w\n]{0,4}(?:\n|\Z|[.!](?:\s|\Z))))"
 )
-"""What gives up a statement for the one that follows it: "Wait, actually it is 6"."""
+"""What gives up a statement for the one that follows it: "Wait, actually it is 6", "no, 6" at the end of a sentence."""
 NOT_AFTER, ALL_BUT, NO, AND_OR_SIGNS = (
     "|".join(_TABLE[name]) for name in ("not_after", "all_but", "no", "and_or_signs")
 )

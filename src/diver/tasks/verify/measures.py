@@ -1,9 +1,9 @@
 r"""Units and currencies around a number, in the languages that answers come in.
 
-`30元`, `5 км`, `64in`, `12 \text{ €}` and `\text{Rs. } 12` are their numbers, as `12 \text{ km}` is: units are not
-compared. `3万` is 30000. A unit made of letters that may be variables, `5m` or `2mg`, is one only beside a reference
-answer that is a number (`bare_number`). Words that scale a number, deny it or name a second one are no unit
-(`says_more`). Linear in the length of the text.
+`30元`, `5 км`, `64in`, `12 \text{ €}` and `\text{Rs. } 12` are their numbers, as `12 \text{ km}` is. Where both have
+a unit, `exact` compares it. `3万` is 30000. A unit made of letters that may be variables, `5m` or `2mg`, is one only
+beside a reference answer that is a number (`bare_number`). Words that scale a number, deny it or name a second one are
+no unit (`says_more`). Linear in the length of the text.
 """
 
 import re

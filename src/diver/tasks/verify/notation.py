@@ -151,10 +151,10 @@ _MEANING = SHORTHANDS + compiled(
     ),
     (r"^\\text(?:bf)?\{\s*\([A-J]\)\s*\}(?:\s|~|\\[,;: ])*(?=\S)", ""),  # the label of a choice
     (
-        r"(?i)^(?:\\text\{(?![^{}]{0,80}(?:\bnot\b|n['’]t\b))[^{}]{0,40}\b(?:answer|total|about|around|roughly"
+        r"(?i)^(?:(?:\\text\{(?![^{}]{0,80}(?:\bnot\b|n['’]t\b))[^{}]{0,40}\b(?:answer|total|about|around|roughly"
         r"|approx(?:imately|\.)?|nearly|ca\.)(?!\w)[^{}]{0,20}\}"
         r"|(?:about|around|roughly|approx(?:imately|\.)?|nearly)\s(?=\s?[-\d.\\$])"
-        r"|=|\\therefore(?![A-Za-z]))\s*(?=\S)",
+        r"|=|\\therefore(?![A-Za-z]))\s*){1,2}(?=\S)",
         "",
     ),
     (r"^(?:\\text\{\s*)?[Aa]ll real numbers\s*\}?$", r"\\mathbb{R}"),
@@ -165,6 +165,10 @@ _MEANING = SHORTHANDS + compiled(
     (r"(?<=[\w)\]}])(?:\*\*\s*|\s\*\*\s+)(\([^()]*\)|-?(?:\w+(?:\.\d+)?|\.\d+))", r"^{\1}"),  # Python's power
     (r"\^\{?(-?)(\d{0,3})\.(\d{1,6})\}?(?!\d)", _root),
     (r"√\s*(?=\{)", r"\\sqrt"),
+    (
+        r"(?<=\\sqrt\{)(\d{0,9})\.(\d{1,9})(?=\})",
+        lambda found: rf"\frac{{{int(found[1] + found[2])}}}{{{10 ** len(found[2])}}}",
+    ),
     (
         r"^\[\s?(?P<rows>\[[^\[\]]{1,200}\](?:\s?,\s?\[[^\[\]]{1,200}\]){0,15})\s?\]$"
         r"|^[\[(](?P<column>[^\[\]()]{1,200})[\])]\s?\^\s?\{?\s?(?:T|\\top|\\intercal)\s?\}?$",
@@ -202,7 +206,7 @@ _MEANING = SHORTHANDS + compiled(
     (r"(?<![\w.,/^_)\]])(\d{1,9})\s{1,4}(\d{1,9})/(\d{1,9})(?![\w/^.{(])", r"\1\\frac{\2}{\3}"),
     (r"_\{\s*\\(?:max|min|sup|inf|lim)\s*\}", lambda m: m[0].replace("\\", "")),  # part of a name
     (
-        rf"^(-?\\?\$?[\d.,/]+) ++((?!{_SCALE})[^\W\d_]{_SMALL}{{2,}}(?: {_SMALL}+)*)$",
+        rf"^(-?\\?\$?[\d.,/]+) ++((?!{_SCALE})(?:(?:in|of) )?[^\W\d_]{_SMALL}{{2,}}(?: {_SMALL}+)*)$",
         lambda found: rf"{found[1]} \text{{{found[2]}}}" if says_more(found[2]) else found[1],
     ),
     # math-verify takes the 5 of "5 \text{ cm}, 6 \text{ cm}" and of "5 \text{ cats and } 6 \text{ dogs}".
@@ -214,7 +218,7 @@ _MEANING = SHORTHANDS + compiled(
         without_unit,
     ),
     (rf"(?<=\d)(?:\s{{0,4}}(?:[cdkm]m|ft|in|yd|mi)|\s{{1,4}}m)\s?\^\{{?[23]\}}?{_PART_END}", ""),
-    (r"^\\\{\s*[A-Za-z]\s*(?:\\in\s*\\mathbb\{R\}\s*)?[|:](.*(?:[<>]|\\[lg]eq).*)\\\}$", r"\1"),
+    (r"^\\\{\s*[A-Za-z]\s*(?:\\in\s*\\mathbb\{R\}\s*)?[|:](.*(?:[<>]|\\[lgn]eq).*)\\\}$", r"\1"),
     (rf"^\s{{0,4}}(?:{_APPROXIMATELY})(?![A-Za-z])", ""),
     (r"(?<=\d)\s{0,4}\\approx\s{0,4}$", ""),
     (r"^([A-Za-z](?:_\w)?(?:\([^()]{1,20}\))?)\s{0,4}\\approx(?![A-Za-z])(?=[^=]*$)", r"\1 ="),

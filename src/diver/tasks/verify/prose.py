@@ -13,8 +13,19 @@ import re
 from collections import deque
 
 from diver.tasks.verify import clock
-from diver.tasks.verify.extraction import NUMBER, TAG, last_number
-from diver.tasks.verify.languages import ANSWER, CORRECTION, IS, NOT, RIGHT, UNSPACED
+from diver.tasks.verify.extraction import MINUS, NUMBER, TAG, last_number
+from diver.tasks.verify.languages import (
+    ANSWER,
+    CORRECTION,
+    IS,
+    NOT,
+    NOT_AFTER,
+    NOT_THOUGHT,
+    OTHER_THAN,
+    RIGHT,
+    UNSPACED,
+    WRONG,
+)
 from diver.tasks.verify.measures import POWERS_OF_TEN, unit_free
 from diver.tasks.verify.names import with_backslashes
 from diver.tasks.verify.notation import NUMBERS_IN_WORDS
@@ -34,6 +45,10 @@ _LAST = re.compile(rf"(?:=\s*|[^\d\s.{_OPERATORS}]\.?\s+)(?:{_NUMBER}|{_FRACTION
 _FIRST = re.compile(rf"[^\d\n${_OPERATORS}]{{0,48}}\s{_NUMBER}")
 _AFTER_EQUALS = re.compile(rf"\s+{_NUMBER}")
 _MENTION = re.compile("(?i:answer)")
+_ATTAINED = re.compile(
+    r"\s(?:is|are|equals)\s(?:\*\*|\$|\\\()(?P<value>[^*$\n]{1,80}?)(?:\*\*|\$|\\\)),?\s\(?"
+    r"(?:when|at|for|if|where|attained|achieved|reached)\b[^\n]{0,120}\Z"
+)
 _COPULA = re.compile(r"\s(?:is|are|equals)(?=[\s:])")
 _CONCLUSION = re.compile(r"(?:s\b)?(?:\s+(?:is|are)\b)?\s{0,4}:?\s{0,4}([^\s:,;$\\][^\n$\\]{0,80})")
 _EXPRESSION = re.compile(  # not only letters; "(a) 5" is a part of an answer, and "<<2+3=5>>" a calculation of GSM8K
@@ -44,9 +59,10 @@ _FORMULA = re.compile(r"[\\\[]|\$[^$]*\$")
 
 
 SAID = re.compile(
-    rf"(?:{ANSWER}[ \t*_】]{{0,4}}(?:{RIGHT}[ \t]{{0,2}})?(?:{IS}|[:：=】])|{CORRECTION}(?=\W{{0,4}}(?:\d|frac|sqrt)))"
+    rf"(?:{ANSWER}[ \t*_】\"]{{0,4}}(?:{RIGHT}[ \t]{{0,2}})?(?:{IS}|[:：=】])"
+    rf"|{CORRECTION}(?=\W{{0,4}}(?:\d|frac|sqrt)))"
     r"[ \t*_:：]{0,6}"
-    rf"(?P<said>(?:(?!\.[\s*])[^\n。！？?!]){{1,{LONGEST_SAID}}})(?P<asked>[?？])?",
+    rf"(?P<said>(?:(?!\.[\s*]|\bI mean)[^\n。！？?!]){{1,{LONGEST_SAID}}})(?P<asked>[?？])?",
     re.IGNORECASE,
 )
 _ANSWERED = re.compile(
@@ -59,22 +75,27 @@ _COUNTER = re.compile(rf"\s{{0,3}}[{UNSPACED}]{{1,8}}$")
 _COUNTED = re.compile(
     rf"[{UNSPACED}]{{0,8}}(?:一共|总共|總共|共)(?:计|計|有|是|为|為|需要|用了|花了)?\s{{0,3}}(?=-?\d)"
 )
-_ASIDE = re.compile(r",\s(?:which|since|because|as|where)\s|\s\((?!or\b)(?=[a-z]{2})")
-_MINUS = re.compile(r"\b(?:negative|minus)\s(?=[\d.])", re.IGNORECASE)
+_SUM = r"\d[\d.,]{0,20}\s?[-+*/×÷x=]\s?\d"
+_ASIDE = re.compile(
+    rf",\s(?:which|since|because|as|where)\s|,\s(?:i\.e\b|\")|\s(?:since|because)\s|\s\((?!or\b)(?=[a-z]{{2}}|{_SUM})"
+    rf"|:\s(?={_SUM})|(?<=[a-z]):\s(?=\d)|(?<=\d)\sfor\s(?=\d)|(?<=[a-z])\s(?:in|for|per)\s(?=\d)"
+)
+_MINUS = re.compile(rf"(?:\A(?:negative|minus)\s|{MINUS})\\?\$?(?=[\d.])", re.IGNORECASE)
 _GUESS = re.compile(
     r"\b(?:maybe|perhaps|possibly|(?:it|this)\s(?:could|might|may)\sbe)\b[^\d\n.]{0,20}?"
     rf"(?P<guess>{NUMBER.pattern})",
     re.IGNORECASE,
 )
-_DENIAL = re.compile(r"not|n['’]t|rather|instead|but|≠|!=|\\ne|wrong|false|[?？]|不是|[并並而]非", re.IGNORECASE)
 _DENIED = re.compile(
-    r"(?:(?:\bnot|\bcannot be|n['’]t be|\brather than|\binstead of|\b(?:anything|everything) but)\s{1,4}"
-    r"|(?:≠|!=|\\neq?)\s{0,4})"
+    rf"(?:(?:{NOT}|{OTHER_THAN})(?:\s{{1,3}}(?:be\b|{IS}))?|≠|!=|\\neq?)\s{{0,4}}"
     rf"(?:{NUMBER.pattern})(?![\w/%]|[.,]\d|\s[A-Za-z])",
     re.IGNORECASE,
 )
-_DENIED_IN_CHINESE = re.compile(rf"(?:不是|[并並而]非)\s{{0,4}}(?:{NUMBER.pattern})")
-_ASKED = re.compile(rf"(?<!\d)(?:{NUMBER.pattern})(?:[?？]| is (?:wrong|incorrect|false|not correct))")
+_ASKED = re.compile(
+    rf"(?<!\d)(?:{NUMBER.pattern})\$?(?:[?？]|\s(?:{IS}\s(?:{NOT}|{WRONG})|(?:is|was|ca)n['’]t\b|cannot be\b)"
+    rf"|\s?(?:{NOT_AFTER}))",
+    re.IGNORECASE,
+)
 _QUALIFIED = re.compile(
     r"[^\d\n]{0,40}"
     r"(?:\b(?:(?:less|more|greater|fewer|smaller|larger)\sthan|at\s(?:most|least)|close\sto|half\sof|twice)"
@@ -82,7 +103,9 @@ _QUALIFIED = re.compile(
     r"|\d[\d.,]{0,20}\s(?:squared|cubed|factorial|(?:less\sthan|more\sthan|\+)\s[a-z]\b))",
     re.IGNORECASE,
 )
-_UNKNOWN = re.compile(r"\bI (?:do not|don['’]t) know\b[^\d\n.]{0,60}\d[\d.,]{0,20}", re.IGNORECASE)
+_DOUBT = rf"{NOT_THOUGHT}|\b(?:false|untrue|not true) that\b"
+_DOUBTED = re.compile(rf"(?:{_DOUBT})(?:\s{{1,3}}[\w'’]{{1,12}}){{0,4}}\s{{0,3}}\Z", re.IGNORECASE)
+_UNKNOWN = re.compile(rf"(?:\bI (?:do not|don['’]t) know\b|{_DOUBT})[^\d\n.]{{0,60}}\d[\d.,]{{0,20}}", re.IGNORECASE)
 _SCALED = re.compile(
     rf"(?P<number>\d[\d,]{{0,20}}(?:\.\d{{1,20}})?)\s(?P<word>{'|'.join(POWERS_OF_TEN)})\b(?!\s\d)", re.IGNORECASE
 )
@@ -93,7 +116,6 @@ _BETWEEN_SIGNS = re.compile(  # 一共30元, but not 30万元
     rf"(?<=[{UNSPACED}])(-?\d(?:[\d,.]{{0,30}}\d)?)(?!\d|\s?[万萬亿億千百十分或만억천백])(?=[{UNSPACED}。\s]|$)"
 )
 _NEGATION = re.compile(NOT, re.IGNORECASE)
-_NOT = re.compile(r"not\b", re.IGNORECASE)
 _WORDS = re.compile(
     r"(?:\\(?:text|mathrm|textbf)\{)?([^\W\d_]{2,30}(?:[ '’-][^\W\d_]{1,30}){0,3}" + rf"|[{UNSPACED}])\}}?\.?"
 )
@@ -111,10 +133,7 @@ _DECIDED = re.compile(r"\W*(yes|no|true|false)\b(?=\W*$|[*_\])\"]{0,3},)", re.IG
 
 def without_denied(text: str) -> str:
     """The text without the numbers that it denies or asks about: "10, not 5", "x != 5", "5 is wrong", "is it 5?"."""
-    if not _DENIAL.search(text):
-        return text
-    text = _UNKNOWN.sub(" ", text)
-    return _ASKED.sub(" ", _DENIED_IN_CHINESE.sub(" ", _DENIED.sub(" ", text))).strip()
+    return _ASKED.sub(" ", _DENIED.sub(" ", _UNKNOWN.sub(" ", text))).strip()
 
 
 def is_qualified(text: str) -> bool:
@@ -144,14 +163,15 @@ def moment(text: str) -> str:
 
 def free(text: str) -> str:
     """The text without what math-verify would take for an answer: tags and boxes that are only named, "answered"."""
-    return _ANSWERED.sub("did", _NAMED_BOX.sub(" ", TAG.sub(" ", _BOLD.sub(r"\1", _BETWEEN_SIGNS.sub(r" \1 ", text)))))
+    text = _MINUS.sub("-", _BOLD.sub(r"\1", _BETWEEN_SIGNS.sub(r" \1 ", text)))
+    return _ANSWERED.sub("did", _NAMED_BOX.sub(" ", TAG.sub(" ", text)))
 
 
 def said(text: str) -> str:
     """The number or the formula, in dollars or without, that the last "the answer is ..." names, if no more."""
     sentence = _ASIDE.split(_COUNTED.sub("", _last_said(text)), maxsplit=1)[0]
     sentence = _MINUS.sub("-", sentence.lstrip(" *_`").rstrip(" .*_`").strip('"“”'))
-    if _NOT.match(sentence) or _DENIED_IN_CHINESE.match(sentence):
+    if any(denial.match(sentence) for denial in (_NEGATION, _DENIED, _ASKED)):
         return ""
     if _BASED.fullmatch(sentence.strip("$")):
         return sentence.strip("$")
@@ -212,7 +232,8 @@ def _last_line(text: str) -> str:
 
 def _last_said(text: str) -> str:
     last = _last(SAID, text)
-    return last["said"] if last and not last["asked"] else ""
+    stated = last and not last["asked"] and not _DOUBTED.search(text, max(0, last.start() - 64), last.start())
+    return last["said"] if last and stated else ""
 
 
 def _plain(text: str) -> str:
@@ -239,7 +260,13 @@ def picked_number(text: str) -> str:
 
 
 def picked_formula(text: str) -> str:
-    """Such as "pi/2" of "The answer is pi/2.": a formula behind the last "answer", else "is" or "are"."""
+    """Such as "pi/2" of "The answer is pi/2.": a formula behind the last "answer", else "is" or "are".
+
+    It is the 8 in "The maximum is $8$, attained at $x=7$."
+    """
+    attained = _ATTAINED.search(_last_line(text))
+    if attained and is_expression(attained["value"]):
+        return attained["value"]
     mark = _last(_MENTION, text) or _last(_COPULA, text)
     found = _CONCLUSION.fullmatch(text.rstrip(" ."), mark.end()) if mark else None
     return found[1] if found and is_expression(found[1]) else ""
