@@ -101,7 +101,7 @@ def evaluate(
         if isinstance(by := get_grader(problem.verifier), EnvironmentGrader):
             keys[problem.id] = digest(keys[problem.id], str(by), {k: str(v) for k, v in problem.meta.items()})
     graded_keys = {  # all that a grade depends on: the sampling, the reference answer, the grader and its version
-        p.id: digest(keys[p.id], p.answer, {k: str(v) for k, v in p.meta.items()}, str(graders[p.id]))
+        p.id: digest(keys[p.id], p.answer, {k: str(v) for k, v in p.meta.items()}, graders[p.id].version)
         for p in task.problems
     }
     size = f"{task.name}: {counted(len(problems), 'problem')} x {counted(task.samples, 'sample')}"

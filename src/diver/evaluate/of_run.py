@@ -128,7 +128,7 @@ def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, eval_problem
         "seed": config.seed,
         "step": step,
         "samples": 1 if config.temperature == 0 else config.samples or eval_problems.benchmark.samples,
-        "graders": sorted({str(grader_for(p, AUTO)) for p in eval_problems.problems}),
+        "graders": sorted({grader_for(p, AUTO).version for p in eval_problems.problems}),
     }
     mine, asked = digests(result), {p.id: problem_digest(p) for p in eval_problems.problems}
     known = all(result.get(key) == value for key, value in same.items()) and [*mine] == [*asked]

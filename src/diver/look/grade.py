@@ -153,7 +153,7 @@ def run(config: GradeConfig) -> Table:
 def _responses(rollouts: Rollouts, problems: Sequence[Problem], config: GradeConfig) -> Iterator[Response]:
     for number, (group, problem) in enumerate(zip(rollouts, problems, strict=True)):
         meta = {name: str(value) for name, value in problem.meta.items()}
-        about = [str(grader_for(problem, config.grader)), problem.prompt, problem.answer, meta]
+        about = [grader_for(problem, config.grader).version, problem.prompt, problem.answer, meta]
         thinking = in_thought(group.prompt)
         for rollout in group.rollouts:
             key = digest(*about, rollout.response, rollout.truncated, *([thinking] if thinking else []))
@@ -187,7 +187,7 @@ def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> None
                 problem, grade = response.problem, grades[response.key]
                 known[response.key] = {
                     "key": response.key,
-                    "grader": str(grader_for(problem, config.grader)),
+                    "grader": grader_for(problem, config.grader).version,
                     "grade": grade,
                     "extracted": answer(problem, response.rollout.response, config.grader) if grade in SCORED else None,
                 }

@@ -150,7 +150,7 @@ def test_as_the_grader_of_all():
 
 def test_its_name_and_version(module):
     grader = get_grader("my_checks:check")
-    name, _, version = str(grader).partition("@")
+    name, _, version = grader.version.partition("@")
     assert name == "my_checks:check" and len(version) == 8 and grader is get_grader("my_checks:check")
     assert grader.votes and grader.final_answer(r"\boxed{7}", PROBLEM) == "7"
     assert (

@@ -73,12 +73,8 @@ class Grader:
 
     @cached_property
     def version(self) -> str:
-        """Rules and packages, such as "2+math-verify-0.9.0+sympy-1.14.0"."""
-        return "+".join([str(self.rules), *(f"{package}-{version(package)}" for package in self.packages)])
-
-    def __str__(self) -> str:
-        """Name and version, by which a stored grade is recognised."""
-        return f"{self.name}@{self.version}"
+        """Name, rules and packages, by which a stored grade is recognised: "math@17+math-verify-0.9.0"."""
+        return "+".join([f"{self.name}@{self.rules}", *(f"{package}-{version(package)}" for package in self.packages)])
 
     def posed(self, problem: Problem) -> Problem:
         """The problem with the prompt that the policy is given."""
