@@ -176,9 +176,16 @@ def test_the_mask_needs_a_decoder():
     with pytest.raises(
         DiverError, match="'outcome-ucb-con' needs decode, which diver.advantages without `decode` does"
     ):
-        diver.advantages(["a", "b"], [1, 0], [0, 0], "outcome-ucb-con", tokens=[[1], [2]], keys="ab", state={})
+        diver.advantages(["a", "b"], [1, 0], [0, 0], "outcome-ucb-con", tokens=[[1], [2]], keys=["a", "b"], state={})
     rows = diver.advantages(
-        ["a", "b"], [1, 0], ["p", "p"], "outcome-ucb-con", tokens=[[97], [98, 98]], keys="ab", state={}, decode=decode
+        ["a", "b"],
+        [1, 0],
+        ["p", "p"],
+        "outcome-ucb-con",
+        tokens=[[97], [98, 98]],
+        keys=["a", "b"],
+        state={},
+        decode=decode,
     )
     close(rows[0], [1.1])
     close(rows[1], [-0.9, -0.9])

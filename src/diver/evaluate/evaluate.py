@@ -99,7 +99,7 @@ def evaluate(
     graders = {problem.id: grader_for(problem, task.grader) for problem in task.problems}
     for problem in task.problems:  # the text of an environment belongs to the sampling
         if isinstance(by := get_grader(problem.verifier), EnvironmentGrader):
-            keys[problem.id] = digest(keys[problem.id], str(by), {k: str(v) for k, v in problem.meta.items()})
+            keys[problem.id] = digest(keys[problem.id], by.version, {k: str(v) for k, v in problem.meta.items()})
     graded_keys = {  # all that a grade depends on: the sampling, the reference answer, the grader and its version
         p.id: digest(keys[p.id], p.answer, {k: str(v) for k, v in p.meta.items()}, graders[p.id].version)
         for p in task.problems
@@ -140,7 +140,7 @@ def evaluate(
         "temperature": task.temperature,
         "max_tokens": task.max_tokens,
         **({"stop_token_ids": list(task.stop_token_ids)} if task.stop_token_ids else {}),
-        "graders": sorted({str(by) for by in graders.values()}),
+        "graders": sorted({by.version for by in graders.values()}),
         "k": list(task.ks),
         **reduce(task.problems, samples, task.ks, task.grader, solutions),
     }
@@ -268,7 +268,7 @@ def grade_rows(
                 "key": keys[problem.id],
                 "problem": problem.id,
                 "sample": row["sample"],
-                "grader": str(by),
+                "grader": by.version,
                 "grade": grade,
                 "answer": answer(problem, response, grader) if grade in SCORED else None,
                 "solution": None if solution is None else digest(solution),
