@@ -150,7 +150,7 @@ def compare(title: str, pairs: Pairs, grader: str, workers: int, importing: floa
             differ[key] = differ.get(key, 0) + 1
     result = {
         "load": title,
-        "grader": str(GRADERS[grader]),
+        "grader": GRADERS[grader].version,
         "grades": len(pairs),
         "workers": workers,
         "plain_cpu_s": round(seconds, 3),
