@@ -124,15 +124,16 @@ def keyed(rows):
 
 
 def test_keys_log_probs_state_and_advantages_per_token(tmp_path):
-    """The same 8 problems in every step; each step's counts are in its checkpoint. A run whose method has a state is
-    killed in `test_replay_training.py`."""
+    """The same 8 problems in every step, killed with -9 after the second and started again: no count is lost."""
     stock.prepare(tmp_path, problems=stock.PROMPTS)
     own = {"name": "own_methods:Counted"}
-    arguments = stock.command(tmp_path, method_named(**own), 3, setting={"method": own}, **{"trainer.save_freq": 1})
-    stock.run(tmp_path, arguments)
-    logged = stock.metrics(tmp_path)
+    options = {"trainer.save_freq": 1, "trainer.resume_mode": "auto"}
+    arguments = stock.command(tmp_path, method_named(**own), 4, setting={"method": own}, **options)
+    kept = stock.started(tmp_path, arguments, 2)
+    stock.run(tmp_path, arguments, VERL_FILE_LOGGER_PATH=str(tmp_path / "resumed.jsonl"))
+    logged = stock.metrics(tmp_path) | stock.metrics(tmp_path, "resumed.jsonl")
     counts = {}
-    for step in (1, 2, 3):
+    for step in (1, 2, 3, 4):
         rows = stock.dump(tmp_path, step)
         answers = keyed(rows)
         highest = [1 / (1 + counts.get(problem, {}).get(key, 0)) for problem, key in answers]
@@ -143,7 +144,7 @@ def test_keys_log_probs_state_and_advantages_per_token(tmp_path):
         for problem, key in answers:
             counts.setdefault(problem, {})[key] = counts.get(problem, {}).get(key, 0) + 1
         saved = json.loads((tmp_path / "checkpoints" / f"global_step_{step}" / "method.json").read_text())
-        assert saved == counts, step
+        assert saved == counts, f"step {step}, resumed after {kept}"
     assert max(n for of_problem in counts.values() for n in of_problem.values()) > 1
 
 
