@@ -2,8 +2,8 @@
 `grade` for any response.
 
 `Problem.verifier` and `--grader` name one of `GRADERS`, or a custom function "module:name". Several graders may grade
-the same responses. Each grade is stored with `grader.version`, so that grades made by other rules are never mistaken for
-it. A new grader is a subclass of `Grader` in a file of its own, and a line of `GRADERS`.
+the same responses. Each grade is stored with `grader.version`, so that grades made by other rules are never mistaken
+for it. A new grader is a subclass of `Grader` in a file of its own, and a line of `GRADERS`.
 """
 
 import logging
