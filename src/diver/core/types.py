@@ -192,11 +192,10 @@ class Rollout:
             ValueError: they are not known.
         """
         parts = [(turn.tokens, turn.by_policy) for turn in self.turns] or [(self.tokens, True)]
-        if any(tokens is None for tokens, _ in parts):
+        ids = [np.array(tokens, np.int64) for tokens, _ in parts if tokens is not None]
+        if len(ids) < len(parts):
             raise ValueError("a turn of this rollout has no token ids: give `tokens` with `masks`")
-        ids = [token for tokens, _ in parts for token in tokens or ()]
-        mask = [by_policy for tokens, by_policy in parts for _ in tokens or ()]
-        return np.array(ids, np.int64), np.array(mask, bool)
+        return np.concatenate(ids), np.repeat([by_policy for _, by_policy in parts], [len(part) for part in ids])
 
     @property
     def length(self) -> int:
