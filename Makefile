@@ -50,17 +50,17 @@ test-studies: .venv/ready
 test-rest: test-studies test-trl-old test-vllm
 
 test-trl: .venv-trainers/ready
-	.venv-trainers/bin/python -m pytest tests/integrations/trl tests/train/test_loggers.py
-	.venv-trainers/bin/python -m pytest -k textworld tests/tasks/test_textworld.py tests/tasks/test_testbeds.py tests/train/test_trajectory_runs.py
+	OMP_NUM_THREADS=1 .venv-trainers/bin/python -m pytest tests/integrations/trl tests/train/test_loggers.py --durations 20
+	OMP_NUM_THREADS=1 .venv-trainers/bin/python -m pytest -k textworld tests/tasks/test_textworld.py tests/tasks/test_testbeds.py tests/train/test_trajectory_runs.py
 
 test-trl-old: .venv-trl-old/ready
-	.venv-trl-old/bin/python -m pytest -rs tests/integrations/trl
+	OMP_NUM_THREADS=1 .venv-trl-old/bin/python -m pytest -rs tests/integrations/trl
 
 test-engines: .venv-engines/ready
-	.venv-engines/bin/python -m pytest -rs tests/integrations/engines
+	OMP_NUM_THREADS=1 .venv-engines/bin/python -m pytest -rs tests/integrations/engines
 
 test-verl: .venv-trainers/ready
-	.venv-trainers/bin/python -m pytest tests/integrations/verl --durations 20
+	OMP_NUM_THREADS=1 .venv-trainers/bin/python -m pytest tests/integrations/verl --durations 20
 
 test-vllm: .venv-trainers/ready
 	.venv-trainers/bin/python -m pytest -s -m "slow or not slow" tests/integrations/vllm tests/sample/test_vllm_generator.py --durations 0

@@ -31,7 +31,7 @@ from diver.tasks.verify.answer_end import tagged_answer
 from diver.tasks.verify.base import Grader, PendingCall, defer
 from diver.tasks.verify.brackets import closing
 from diver.tasks.verify.extraction import after_thought, last_tags
-from diver.tasks.verify.workers import Failure, Pool
+from diver.tasks.verify.workers import Failure, shared_pool
 
 LONGEST = 16_384
 """Longest answer in characters; a longer one is wrong."""
@@ -159,8 +159,8 @@ def makes_one(task: str, sizes: Mapping[str, Any]) -> bool:
 @cache
 def _check_time(task: str, sizes: str) -> None:
     """DiverError if a first entry takes for ever, as one of a graph in no colours does; a worker can be killed."""
-    with Pool(1, warm=library) as pool:
-        (made,) = pool.map(makes_one, [(task, json.loads(sizes))], FIRST_ENTRY_SECONDS)
+    # The workers that also grade: to start one takes seconds, and a recipe may name a hundred tasks.
+    (made,) = shared_pool(warm=library).map(makes_one, [(task, json.loads(sizes))], FIRST_ENTRY_SECONDS)
     if isinstance(made, Failure) and made.grade is Grade.TIMEOUT:
         raise DiverError(
             f"data.reasoning_gym.sizes of {task}: {sizes} gave no problem within {FIRST_ENTRY_SECONDS:g} seconds; "
