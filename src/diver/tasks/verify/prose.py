@@ -53,7 +53,8 @@ _COPULA = re.compile(r"\s(?:is|are|equals)(?=[\s:])")
 _CONCLUSION = re.compile(r"(?:s\b)?(?:\s+(?:is|are)\b)?\s{0,4}:?\s{0,4}([^\s:,;$\\][^\n$\\]{0,80})")
 _EXPRESSION = re.compile(  # not only letters; "(a) 5" is a part of an answer, and "<<2+3=5>>" a calculation of GSM8K
     r"(?=.*[\d()\[\]{}+*/^=<>²³√π∞\\])(?!.*(?:(?<![A-Za-z])\([a-h]\)\s|<<))"
-    r"(?:[-\d\s.,;:+*/^!_'~|()\[\]{}<>=%°π√∞±×÷·≤≥²³−–]|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|\\[A-Za-z]+|\b(?:and|or)\b)+"
+    r"(?:[-\d\s.,;:+*/^!_'~|()\[\]{}<>=%°π√∞±×÷·≤≥²³−–]"
+    r"|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|\\[A-Za-z]+|\b(?:and|or)\b)+"
 )
 _FORMULA = re.compile(r"[\\\[]|\$[^$]*\$")
 
