@@ -49,6 +49,7 @@ test-studies: .venv/ready
 
 test-rest: test-studies test-trl-old test-vllm
 
+# One thread: .ci/run tests the trainers beside the slow tests, where two threads wait for each other.
 test-trl: .venv-trainers/ready
 	OMP_NUM_THREADS=1 .venv-trainers/bin/python -m pytest tests/integrations/trl tests/train/test_loggers.py --durations 20
 	OMP_NUM_THREADS=1 .venv-trainers/bin/python -m pytest -k textworld tests/tasks/test_textworld.py tests/tasks/test_testbeds.py tests/train/test_trajectory_runs.py

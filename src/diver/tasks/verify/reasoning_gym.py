@@ -159,7 +159,7 @@ def makes_one(task: str, sizes: Mapping[str, Any]) -> bool:
 @cache
 def _check_time(task: str, sizes: str) -> None:
     """DiverError if a first entry takes for ever, as one of a graph in no colours does; a worker can be killed."""
-    # The workers that also grade: to start one takes seconds, and a recipe may name a hundred tasks.
+    # A shared worker: a new one would import the library again, which takes seconds.
     (made,) = shared_pool(warm=library).map(makes_one, [(task, json.loads(sizes))], FIRST_ENTRY_SECONDS)
     if isinstance(made, Failure) and made.grade is Grade.TIMEOUT:
         raise DiverError(
