@@ -14,8 +14,8 @@ says no, these readings are tried, because they mean the same:
 - The forms of `readings`: without a condition, a modulus, an approximation or a unit of letters.
 - A function that is defined by cases, case by case, in any order.
 - Lists part by part: `R=1, I=(-6,-4)`, which math-verify cannot read. Where every part of the reference answer has a
-  name of its own, the parts must agree by name or, without names, in their order. `\\frac{1}{2}, 0.5` is
-  `\\frac{1}{2}`.
+  name of its own, the parts must agree by name or, without names, in their order. `y = 3, x = 4` is the point (4,3).
+  `\\frac{1}{2}, 0.5` is `\\frac{1}{2}`.
 
 math-verify takes the last number of a box that it cannot read, `1` of `R=1, I=(-6,-4)`; here such a box is a text, so
 that no part passes for the whole. A point or an interval, (-3,3), is no set of two numbers, \\pm 3. An interval and the
@@ -203,6 +203,9 @@ def _same(gold: str, answer: str) -> bool:
     known, given = _parts(gold), _parts(answer)
     if _is_bound(known, given) or _is_bound(given, known):
         return False
+    if _is_point(gold) and "".join(sorted(map(_name, given))) in ("xy", "xyz", "ab", "abc"):
+        given = sorted(given, key=_name)
+        answer = box(", ".join(map(content_of, given)))
     names = [_name(part) for part in known]
     if len(known) > 1 and all(names) and len({*names}) == len(known):
         content = content_of(answer)

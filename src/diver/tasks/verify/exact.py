@@ -79,7 +79,7 @@ def _compared(answer: str, gold: str) -> Grade | None:
     if moments := clock.compare(_worded(a), _worded(g)):
         return moments
     short = max(len(a), len(g)) <= LONGEST
-    if short and (settled := products.compare(_worded(a), _worded(g))):
+    if short and (settled := products.compare(_worded(a), _worded(g)) or products.compare_cycles(answer, gold)):
         return settled
     if short and (by_words := _by_words(_unset(a), _unset(g), in_text=bool(_FONT.fullmatch(g)))):
         return by_words

@@ -3,6 +3,7 @@ r"""Answers that algebra would read as products, whose factors may change places
 Alice is not Celia, but alice            2 h 30 min is not 30 h 2 min
 10.0.0.1 is not 10.0.0.2                 C6H12O6 is not C12H6O6, but C_6H_{12}O_6
 \angle ABC is not \angle ACB, but \angle CBA
+(1 2 3) is not (1 3 2), but (2 3 1)
 """
 
 import re
@@ -20,6 +21,8 @@ _ADDRESS = re.compile(r"\d+(?:\.\d+){2,}", re.ASCII)
 _CHEMICAL = re.compile(r"(?=\D*\d)(?:[A-Z][a-z]?\d{0,3}){2,}", re.ASCII)
 _SUBSCRIPT = re.compile(r"_(?:\{(\d+)\}|(\d))")
 _ANGLE = re.compile(r"\\angle ?\{?([A-Z])([A-Z])([A-Z])\}?")
+_CYCLE = r"\((\d{1,3}(?:(?:\s|\\[,;: ]){1,4}\d{1,3})+)\)"
+_CYCLES = re.compile(rf"(?:{_CYCLE}\s?)+", re.ASCII)
 
 
 def compare(answer: str, gold: str) -> Grade | None:
@@ -28,6 +31,22 @@ def compare(answer: str, gold: str) -> Grade | None:
         if (same := kind(answer, gold)) is not None:
             return Grade.CORRECT if same else Grade.WRONG
     return None
+
+
+def compare_cycles(answer: str, gold: str) -> Grade | None:
+    """correct or wrong for two permutations in cycle notation, with the spaces that they were written with.
+
+    A cycle may begin at any element. The order of cycles counts only if they share an element.
+    """
+    found = []
+    for text in (answer, gold):
+        if not _CYCLES.fullmatch(text.strip(" $")):
+            return None
+        cycles = [[*map(int, re.findall(r"\d+", cycle))] for cycle in re.findall(_CYCLE, text)]
+        turned = [cycle[(least := cycle.index(min(cycle))) :] + cycle[:least] for cycle in cycles]
+        elements = [element for cycle in cycles for element in cycle]
+        found.append(sorted(turned) if len({*elements}) == len(elements) else turned)
+    return Grade.CORRECT if found[0] == found[1] else Grade.WRONG
 
 
 def _angles(answer: str, gold: str) -> bool | None:

@@ -54,7 +54,7 @@ _DECIMAL = re.compile(r"-?\d*\.?(?P<digits>\d*)")
 _CHOSEN = re.compile(r"([CP])\s?\(\s?(\d{1,3})\s?,\s?(\d{1,3})\s?\)")
 _CONSTANT = re.compile(r"(?:[-+*/^().,\d\s{}]|\\(?:frac|sqrt|cdot|times|pi)(?![A-Za-z])|\\?\$)+")
 _INTEGER = re.compile(r"(?<![A-Za-z\\])(?P<letter>[a-z])\s?\\in\s?\\mathbb\s?\{\s?(?P<set>[NZ])")
-_POINT = re.compile(r"(?P<label>[A-Z](?:'|_\w)?)?\s?(?P<point>\([^()]*,[^()]*\))")
+_POINT = re.compile(r"(?P<label>[A-Z](?:_\w|_\{\w{1,20}\})?)?\s?(?P<point>\([^()]*,[^()]*\))")
 _NESTED_CALL = re.compile(r"[A-Za-z]\((?:[A-Za-z]\(){1,4}[^A-Za-z()]{1,40}\){2,5}")
 
 

@@ -3,7 +3,8 @@ r"""Shorthands that math-verify does not know or reads as something else.
 C_5^2, {}_5C_2            \binom{5}{2}
 A_5^2, P_5^2, {}_5P_2     \frac{5!}{3!}
 17 \bmod 5                2
-f''(2), P(X=2)            values with names of their own: math-verify leaves out the primes, and the P
+f''(2), y', P(X=2)        names of their own: math-verify leaves out the primes, and the P
+A^T, A^{\top}             a name of its own: math-verify leaves out the T
 \hat{i}, \mathbf{j}       \vec{i}, \vec{j}
 
 Linear in the length of the text.
@@ -68,7 +69,11 @@ SHORTHANDS = compiled(
         _remainder,
     ),
     (r"(?<=[\d)])!=(?=\s{0,4}[-\d(\\])", "! ="),
-    (rf"(?<![A-Za-z\\])([A-Za-z])({_PRIME}{{1,4}})(?=\s{{0,4}}[(=])", _primed),
+    (rf"(?<![\\'])(?<![A-Za-z]{{2}})([A-Za-z])({_PRIME}{{1,4}})(?!(?:s|m|re|ve|ll|d|t)(?![A-Za-z]))", _primed),
+    (
+        r"(?<!\\)(?<![A-Za-z]{2})([A-Z])\s?\^\s?(?:T|\{\s?(?:T|\\top|\\intercal)\s?\}|\\(?:top|intercal)(?![A-Za-z]))",
+        r"\1_{transposed}",
+    ),
     (
         rf"(?<![A-Za-z])(?:\\mathbb\s?\{{\s?P\s?\}}|\\Pr|(?<!\\)P|\\operatorname\{{P\}}|\\(?:mathrm|text)\{{P\}})\s?"
         rf"(?:\\left)?\(([^()=<>|\\]{{1,40}}{_EVENT}[^()]{{1,60}}?)(?:\\right)?\)(?=\s{{0,4}}(?:=|\\approx))",

@@ -76,6 +76,7 @@ _COMMANDS = compiled(
     ),
     (r"\\[A-Za-z]+", lambda command: _SYNONYMS.get(command[0], command[0])),
     (r"\\frac ?(\d) ?(\d)", r"\\frac{\1}{\2}"),
+    (r"\^ ?- ?(\d{1,60}(?:\.\d{1,60})?|[A-Za-z]|\\frac\{[^{}]{1,40}\}\{[^{}]{1,40}\})(?![\d.]|\s?\^)", r"^{-\1}"),
     (r"(?<=\d)\s?[xX]\s?(?=10\s?\^)", r" \\times "),
     (r"\\(begin|end)\{smallmatrix\}", r"\\\1{pmatrix}"),
     (r"\\lg(?![A-Za-z])", r"\\log_{10}"),

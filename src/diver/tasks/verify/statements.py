@@ -2,6 +2,7 @@ r"""Corrections of math-verify's comparison, which calls these functions at ever
 
 - A statement about constants, `f(2)=4` or `2+3=5`, has nothing to solve for, and math-verify takes any two of them for
   equal. Here its names agree with names and its value with the value. The value alone stands for the statement.
+- Derivatives of unknown functions, dy/dx and dx/dy, are both 0 to SymPy. They agree if function and letter agree.
 - Two equations or inequalities without a solution are equal to math-verify: both lists of solutions are empty.
 - Two exact numbers are equal to math-verify if their difference rounds to 0 at 15 digits: 1/2010! and 1/2012!. The
   tolerance is for decimals; a difference of exact numbers is 0, or not, at `MOST_DIGITS` digits.
@@ -46,6 +47,8 @@ def _comparing(expr_eq: Callable[..., bool]) -> Callable[..., bool]:
         def same(one: Any, other: Any) -> bool:
             return equal(one, other, *options, **named)
 
+        if isinstance(gold, sp.Derivative) and isinstance(answer, sp.Derivative):
+            return gold.variables == answer.variables and same(gold.expr, answer.expr)
         known, given = statement(gold), statement(answer)
         if known and given:
             return _same_statement(known, given, same)
