@@ -112,6 +112,11 @@ _SCALED = re.compile(
 )
 _NUMBERS_ONLY = re.compile(r"-?\d[\d.,/]*(?:\s+-?\d[\d.,/]*)+")
 _BASED = re.compile(r"\w{1,60}\s{1,4}(?:\(|in\s)?base\s\w{1,12}\)?", re.IGNORECASE)
+_QUANTITY = r"\d[\d.,]{0,20}"
+_COMPOUND = re.compile(  # 5 feet 6 inches, 7 remainder 2
+    rf"{_QUANTITY}\s?[A-Za-z]{{1,12}}(?:,?\s(?:and\s)?{_QUANTITY}\s?[A-Za-z]{{1,12}}){{1,4}}"
+    rf"|{_QUANTITY}\s(?:remainder|out\sof)\s{_QUANTITY}"
+)
 _BOLD = re.compile(r"(?<![\w)*])\*\*(?=[^\s*])([^*\n]{1,80})\*\*(?![\w(*])")
 _BETWEEN_SIGNS = re.compile(  # 一共30元, but not 30万元
     rf"(?<=[{UNSPACED}])(-?\d(?:[\d,.]{{0,30}}\d)?)(?!\d|\s?[万萬亿億千百十分或만억천백])(?=[{UNSPACED}。\s]|$)"
@@ -174,7 +179,7 @@ def said(text: str) -> str:
     sentence = _MINUS.sub("-", sentence.lstrip(" *_`").rstrip(" .*_`").strip('"“”'))
     if any(denial.match(sentence) for denial in (_NEGATION, _DENIED, _ASKED)):
         return ""
-    if _BASED.fullmatch(sentence.strip("$")):
+    if _BASED.fullmatch(sentence.strip("$")) or _COMPOUND.fullmatch(sentence):
         return sentence.strip("$")
     if number := NUMBERS_IN_WORDS.get(sentence.lower()):
         return number
