@@ -30,6 +30,10 @@ ROW_ID = re.compile(
 CUT_OFF = ("true", "1", "1.0", "truncated", "length", "max_tokens")  # a flag, slime's status, reasons to stop
 APART = {"model": "--by", "epoch": "--step", "iteration": "--step"}
 """Columns that say which model or which policy a response has, and the option that reads them."""
+REFERENCES = ("target", "label", "gold_answer", "gold_label", "gt", "gts", "reference", "standard_answer")
+"""Columns that may have the reference answer where `answer` has what the model answered."""
+LABEL = re.compile(r"(?![01]$)(?:[A-Z]|-?\d[\d.,/]*)")
+"""A column `label` that may be the reference answer: a letter or a number, but not a verdict (0 or 1) or its source."""
 DESCRIBED = ("entropy", "logprobs", "length", "truncated", "advantage")
 """Parts of a row that describe its response, besides the outcome."""
 NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # the id of a sample: the id of its problem and a number
@@ -304,11 +308,13 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
             found["source"] = None
     if isinstance(found["answer"], list) and len(found["answer"]) == 1:
         found["answer"] = found["answer"][0]
-    target = values.known(row.get("target"))
-    is_beside = target is not None and _column(row, file.names["answer"]) == "answer"
-    if is_beside and final_answer(str(target)) != final_answer(str(found["answer"])):
-        said = "is the reference answer, and column 'target' says something else; --answer target reads that"
-        _note(file, where, f"column 'answer' {said}", said)
+    if file.names["answer"] is NAMES["answer"] and _column(row, file.names["answer"]) == "answer":
+        for name in REFERENCES:
+            others = _answers(row.get(name))
+            is_reference = others and (name != "label" or all(map(LABEL.fullmatch, others)))
+            if is_reference and others.isdisjoint(_answers(found["answer"])):
+                said = f"is the reference answer, and column {name!r} says something else; --answer {name} reads that"
+                _note(file, where, f"column 'answer' {said}", said)
     texts = {name: str(known) for name, known in found.items() if known is not None}
     if len(texts.get("by", "")) > LONGEST_NAME:
         raise DiverError(
@@ -368,6 +374,12 @@ def _first(row: Row, names: Sequence[str], read: Callable[[Any], Any] = values.k
 def _column(row: Row, names: Sequence[str]) -> str:
     """The first of the columns whose value says something; "" if none does."""
     return next((name for name in names if values.known(value_at(row, name)) is not None), "")
+
+
+def _answers(value: Any) -> set[str]:
+    """The final answer of a reference, or of each in a list."""
+    listed = map(values.known, value if isinstance(value, list) else [value])
+    return {final_answer(str(one)) for one in listed if one is not None}
 
 
 def _is_name(value: Any) -> bool:
