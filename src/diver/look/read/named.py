@@ -124,7 +124,7 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
     """What a row has as its response, or as several; None if that is no text.
 
     Raises:
-        DiverError: a CSV has several responses in one cell, as pandas writes a list. Where each ends is not certain.
+        DiverError: a text has several responses, as pandas writes a list. Where each ends is not certain.
     """
     outcomes = (value_at(row, name) for name in file.names["outcome"])
     several = any(isinstance(cell, str) and cell.lstrip().startswith("[") for cell in outcomes)  # a list as text
@@ -136,10 +136,10 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
                 f"{where}: column {name!r} has a chat written as one text; write its turns as a list, in JSON Lines or "
                 "parquet"
             )
-        if file.path.suffix == ".csv" and LIST.fullmatch(given.strip()) and (name.endswith("s") or several):
+        if isinstance(given, str) and (name.endswith("s") or several) and LIST.fullmatch(given.strip()):
             raise DiverError(
-                f"{where}: column {name!r} has a list written as one text; write a row for each response, or the "
-                "file as JSON Lines or parquet, whose lists are read"
+                f"{where}: column {name!r} has a list written as one text; write a row for each response, or a list in "
+                "JSON Lines or parquet"
             )
         if (first := next(one for one in file.names["response"] if _has(row, one))) != name:  # it may be no response
             said = "is read as the response; --response names the one to read"
