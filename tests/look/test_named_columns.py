@@ -164,6 +164,22 @@ def test_a_response_that_is_taken_from_another_column_is_said(tmp_path):
     )
 
 
+@pytest.mark.parametrize("chosen, other", [("output", "generation"), ("response", "output"), ("text", "model_output")])
+def test_a_second_column_with_another_response_is_reported(tmp_path, chosen, other):
+    said = f"column {chosen!r} is read as the response, and column {other!r} has another text; --response {other} "
+    rows = [{"prompt": "P", chosen: "a", other: text} for text in ("a", None, "b", "c")]
+    path = write_rows(tmp_path / "x.jsonl", rows)
+    (group,) = found = read_rollouts(path)
+    assert group.responses == ["a"] * 4 and found.notes[1:] == [f"{path}:3: {said}reads that"]
+    for columns in (Columns(response=chosen), Columns(response=other), Columns(answer=other)):  # the user has chosen
+        assert "reads that" not in str(read_rollouts(path, columns).notes)
+    chat = [{"role": "user", "content": "P"}, {"role": "assistant", "content": "a"}]
+    same = [{"prompt": "P", chosen: "a", other: text} for text in ("", [], " a\n", ["a"], chat, 5, {"tokens": [1]})]
+    assert read_rollouts(write_rows(path, same)).notes[1:] == []
+    best = write_rows(path, [{"prompt": "P", chosen: "a", other: ["a", "b"]}])
+    assert read_rollouts(best).notes[1:] == [f"{path}:1: {said}reads that"]
+
+
 @pytest.mark.parametrize(
     "column, values, said",
     [

@@ -144,6 +144,16 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
         if (first := next(one for one in file.names["response"] if _has(row, one))) != name:  # it may be no response
             said = "is read as the response; --response names the one to read"
             _note(file, where, f"column {first!r} is empty, so column {name!r} {said}", said)
+        for other in file.names["response"]:
+            if other in (name, "text") or values.is_missing(second := value_at(row, other)):
+                continue  # `text` may be the question
+            if any(other in paths for part, paths in file.names.items() if part != "response"):
+                continue  # the user names it for another part
+            with suppress(DiverError):  # it is no text
+                read, unread = ([values.text(a, where).strip() for a in values.responses(v)] for v in (given, second))
+                if any(read) and any(unread) and read != unread:
+                    said = f"column {other!r} has another text; --response {other} reads that"
+                    _note(file, where, f"column {name!r} is read as the response, and {said}")
         return given
     if turns is not None:
         return turns[1]
