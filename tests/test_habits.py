@@ -213,6 +213,11 @@ def test_what_is_wrong_with_such_a_file_is_named():
     for name, text, told in (
         ("a.csv", "problem,answer\n1,2,3\n", "a.csv, row 1: has more fields than the header"),
         (
+            "a1.csv",
+            "problem,answer\nA?,1\nB",
+            "a1.csv, row 2: has fewer fields than the header, as if cut off; an empty field needs its comma",
+        ),
+        (
             "a2.csv",
             "problem,problem,answer\nA?,B?,3\n",
             "a2.csv: has more than one column 'problem'; rename all but one",

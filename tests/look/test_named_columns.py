@@ -164,6 +164,22 @@ def test_a_response_that_is_taken_from_another_column_is_said(tmp_path):
     )
 
 
+@pytest.mark.parametrize("chosen, other", [("output", "generation"), ("response", "output"), ("text", "model_output")])
+def test_a_second_column_with_another_response_is_reported(tmp_path, chosen, other):
+    said = f"column {chosen!r} is read as the response, and column {other!r} has another text; --response {other} "
+    rows = [{"prompt": "P", chosen: "a", other: text} for text in ("a", None, "b", "c")]
+    path = write_rows(tmp_path / "x.jsonl", rows)
+    (group,) = found = read_rollouts(path)
+    assert group.responses == ["a"] * 4 and found.notes[1:] == [f"{path}:3: {said}reads that"]
+    for columns in (Columns(response=chosen), Columns(response=other), Columns(answer=other)):  # the user has chosen
+        assert "reads that" not in str(read_rollouts(path, columns).notes)
+    chat = [{"role": "user", "content": "P"}, {"role": "assistant", "content": "a"}]
+    same = [{"prompt": "P", chosen: "a", other: text} for text in ("", [], " a\n", ["a"], chat, 5, {"tokens": [1]})]
+    assert read_rollouts(write_rows(path, same)).notes[1:] == []
+    best = write_rows(path, [{"prompt": "P", chosen: "a", other: ["a", "b"]}])
+    assert read_rollouts(best).notes[1:] == [f"{path}:1: {said}reads that"]
+
+
 @pytest.mark.parametrize(
     "column, values, said",
     [
@@ -239,3 +255,24 @@ def test_an_answer_that_contradicts_the_target_is_reported(tmp_path):
         path = write_rows(tmp_path / "x.jsonl", [{**row, "target": target}])
         assert any(note == f"{path}:1: {said}" for note in read_rollouts(path).notes) is contradicts
     assert read_rollouts(path)[0].problem.answer == "5"
+
+
+@pytest.mark.parametrize("column", ["label", "gold_answer", "gold_label", "gt", "gts", "reference", "standard_answer"])
+def test_an_answer_that_contradicts_another_reference_is_reported(tmp_path, column):
+    row = {"question": "1 + 1?", "answer": "3", "response": r"So \boxed{3}"}
+    said = f"column 'answer' is the reference answer, and column {column!r} says something else; --answer {column} "
+    path = write_rows(tmp_path / "x.jsonl", [row, {**row, column: "2"}, {**row, column: ["2", "4"]}])
+    assert [note for note in read_rollouts(path).notes if said in note] == [f"{path}:2: {said}reads that"]
+    assert f"{path}:2: {said}reads that" in succeeds("grade", path)
+    assert read_rollouts(path, Columns(answer="answer")).notes[1:] == []  # the user has chosen
+    assert read_rollouts(path, Columns(answer=column))[-1].problem.answer == "['2', '4']"
+    agrees = [{**row, column: value} for value in ("3", 3.0, ["2", "3"], "It is so. #### 3", None, "", [])]
+    assert read_rollouts(write_rows(tmp_path / "y.jsonl", agrees)).notes[1:] == []
+
+
+def test_a_label_that_describes_the_response_contradicts_no_answer(tmp_path):
+    row = {"question": "1 + 1?", "answer": "3", "response": r"So \boxed{3}"}
+    rows = [{**row, "label": label} for label in (True, False, 1, 0.0, "1", "True", "incorrect", "native", {"is": "2"})]
+    assert read_rollouts(write_rows(tmp_path / "x.jsonl", rows)).notes[1:] == []
+    for label in ("B", 2, "-1.5", "1/2"):
+        assert "'label' says" in read_rollouts(write_rows(tmp_path / "x.jsonl", [{**row, "label": label}])).notes[1]

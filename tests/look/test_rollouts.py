@@ -400,6 +400,20 @@ def test_a_quote_that_nothing_closes_takes_in_no_other_rows(tmp_path):
         read_groups(tmp_path / "x.csv")
 
 
+def test_a_csv_that_is_cut_off_in_a_row_is_refused(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("problem,response,correct\np,alpha beta,1\np,gamma del")
+    with pytest.raises(DiverError, match="x.csv, row 2: has fewer fields than the header, as if cut off"):
+        read_groups(path)
+    rows = [{"problem": "p", "response": "a", "correct": 1.0}, {"problem": "p", "response": "b\nc", "correct": None}]
+    pd.DataFrame(rows).to_csv(path, index=False)
+    excel = tmp_path / "excel.csv"
+    excel.write_bytes(b'\xef\xbb\xbfproblem,response,correct\r\np,a,1\r\np,"b\nc",\r\n\r\n')
+    for name in (path, excel):
+        (group,) = read_groups(name)
+        assert group.responses == ["a", "b\nc"] and [r.reward and r.reward.outcome for r in group.rollouts] == [1, None]
+
+
 def test_a_number_of_more_digits_than_python_reads_is_no_step_and_no_length(tmp_path):
     long = "9" * 5000
     row = {"problem": "Q", "response": "a", "correct": "1", "step": long, "num_tokens": long}

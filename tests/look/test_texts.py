@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 from diver_command import fails, succeeds
 from rows import write_rows
@@ -371,6 +372,21 @@ def test_a_list_in_a_cell_of_a_csv_is_refused(tmp_path):
     for name, cell in (("response", "['a', 'b']"), ("outputs", "[0, 1]")):  # a text, such as an interval
         path.write_text(f'question,{name}\nP,"{cell}"\n')
         assert read_rollouts(path)[0].responses == [cell]
+
+
+def test_a_list_that_is_written_as_one_text_is_refused_in_every_format(tmp_path):
+    cell = r"['\boxed{5}', '\boxed{6}']"
+    said = "column 'responses' has a list written as one text; write a row for each response, or a list in JSON Lines"
+    pd.DataFrame([{"question": "P", "responses": cell}]).to_parquet(tmp_path / "x.parquet")
+    (tmp_path / "x.json").write_text(json.dumps([{"question": "P", "responses": cell}]))
+    write_rows(tmp_path / "x.jsonl", [{"question": "P", "responses": cell}])
+    for name in ("x.parquet, row ", "x.json, row ", "x.jsonl:"):
+        with pytest.raises(DiverError, match=f"{name}1: {said}"):
+            read_rollouts(tmp_path / name.split(",")[0].rstrip(":"))
+    with pytest.raises(DiverError, match="x.jsonl:1: column 'response' has a list written as one text"):
+        read(tmp_path, {"prompt": "P", "response": cell, "reward": "[1, 0]"})
+    assert read(tmp_path, {"prompt": "P", "response": cell})[0].responses == [cell]  # a response may write a list
+    assert read(tmp_path, {"prompt": "P", "responses": [cell]})[0].responses == [cell]
 
 
 def test_a_chat_that_is_written_as_one_text_is_refused(tmp_path):

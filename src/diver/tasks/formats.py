@@ -38,7 +38,6 @@ def read_parquet(path: Path) -> Rows:
 
 def read_csv(path: Path, keep_empty: bool = False) -> Rows:
     """Values are texts; those that are empty are left out, or kept as such."""
-    absent = (None,) if keep_empty else (None, "")
     csv.field_size_limit(sys.maxsize)
     number = 0
     try:
@@ -49,7 +48,10 @@ def read_csv(path: Path, keep_empty: bool = False) -> Rows:
             for number, row in enumerate(reader, start=1):
                 if None in row:
                     raise DiverError(f"{path}, row {number}: has more fields than the header")
-                yield f"{path}, row {number}", {name: value for name, value in row.items() if value not in absent}
+                if None in row.values():
+                    short = "has fewer fields than the header, as if cut off; an empty field needs its comma"
+                    raise DiverError(f"{path}, row {number}: {short}")
+                yield f"{path}, row {number}", {name: value for name, value in row.items() if value or keep_empty}
     except UnicodeDecodeError as error:
         raise DiverError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from error
     except csv.Error as error:

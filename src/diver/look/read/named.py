@@ -30,6 +30,10 @@ ROW_ID = re.compile(
 CUT_OFF = ("true", "1", "1.0", "truncated", "length", "max_tokens")  # a flag, slime's status, reasons to stop
 APART = {"model": "--by", "epoch": "--step", "iteration": "--step"}
 """Columns that say which model or which policy a response has, and the option that reads them."""
+REFERENCES = ("target", "label", "gold_answer", "gold_label", "gt", "gts", "reference", "standard_answer")
+"""Columns that may have the reference answer where `answer` has what the model answered."""
+LABEL = re.compile(r"(?![01]$)(?:[A-Z]|-?\d[\d.,/]*)")
+"""A column `label` that may be the reference answer: a letter or a number, but not a verdict (0 or 1) or its source."""
 DESCRIBED = ("entropy", "logprobs", "length", "truncated", "advantage")
 """Parts of a row that describe its response, besides the outcome."""
 NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # the id of a sample: the id of its problem and a number
@@ -120,7 +124,7 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
     """What a row has as its response, or as several; None if that is no text.
 
     Raises:
-        DiverError: a CSV has several responses in one cell, as pandas writes a list. Where each ends is not certain.
+        DiverError: a text has several responses, as pandas writes a list. Where each ends is not certain.
     """
     outcomes = (value_at(row, name) for name in file.names["outcome"])
     several = any(isinstance(cell, str) and cell.lstrip().startswith("[") for cell in outcomes)  # a list as text
@@ -132,14 +136,24 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
                 f"{where}: column {name!r} has a chat written as one text; write its turns as a list, in JSON Lines or "
                 "parquet"
             )
-        if file.path.suffix == ".csv" and LIST.fullmatch(given.strip()) and (name.endswith("s") or several):
+        if isinstance(given, str) and (name.endswith("s") or several) and LIST.fullmatch(given.strip()):
             raise DiverError(
-                f"{where}: column {name!r} has a list written as one text; write a row for each response, or the "
-                "file as JSON Lines or parquet, whose lists are read"
+                f"{where}: column {name!r} has a list written as one text; write a row for each response, or a list in "
+                "JSON Lines or parquet"
             )
         if (first := next(one for one in file.names["response"] if _has(row, one))) != name:  # it may be no response
             said = "is read as the response; --response names the one to read"
             _note(file, where, f"column {first!r} is empty, so column {name!r} {said}", said)
+        for other in file.names["response"]:
+            if other in (name, "text") or values.is_missing(second := value_at(row, other)):
+                continue  # `text` may be the question
+            if any(other in paths for part, paths in file.names.items() if part != "response"):
+                continue  # the user names it for another part
+            with suppress(DiverError):  # it is no text
+                read, unread = ([values.text(a, where).strip() for a in values.responses(v)] for v in (given, second))
+                if any(read) and any(unread) and read != unread:
+                    said = f"column {other!r} has another text; --response {other} reads that"
+                    _note(file, where, f"column {name!r} is read as the response, and {said}")
         return given
     if turns is not None:
         return turns[1]
@@ -304,11 +318,13 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
             found["source"] = None
     if isinstance(found["answer"], list) and len(found["answer"]) == 1:
         found["answer"] = found["answer"][0]
-    target = values.known(row.get("target"))
-    is_beside = target is not None and _column(row, file.names["answer"]) == "answer"
-    if is_beside and final_answer(str(target)) != final_answer(str(found["answer"])):
-        said = "is the reference answer, and column 'target' says something else; --answer target reads that"
-        _note(file, where, f"column 'answer' {said}", said)
+    if file.names["answer"] is NAMES["answer"] and _column(row, file.names["answer"]) == "answer":
+        for name in REFERENCES:
+            others = _answers(row.get(name))
+            is_reference = others and (name != "label" or all(map(LABEL.fullmatch, others)))
+            if is_reference and others.isdisjoint(_answers(found["answer"])):
+                said = f"is the reference answer, and column {name!r} says something else; --answer {name} reads that"
+                _note(file, where, f"column 'answer' {said}", said)
     texts = {name: str(known) for name, known in found.items() if known is not None}
     if len(texts.get("by", "")) > LONGEST_NAME:
         raise DiverError(
@@ -368,6 +384,12 @@ def _first(row: Row, names: Sequence[str], read: Callable[[Any], Any] = values.k
 def _column(row: Row, names: Sequence[str]) -> str:
     """The first of the columns whose value says something; "" if none does."""
     return next((name for name in names if values.known(value_at(row, name)) is not None), "")
+
+
+def _answers(value: Any) -> set[str]:
+    """The final answer of a reference, or of each in a list."""
+    listed = map(values.known, value if isinstance(value, list) else [value])
+    return {final_answer(str(one)) for one in listed if one is not None}
 
 
 def _is_name(value: Any) -> bool:
