@@ -69,7 +69,11 @@ SHORTHANDS = compiled(
         _remainder,
     ),
     (r"(?<=[\d)])!=(?=\s{0,4}[-\d(\\])", "! ="),
-    (rf"(?<![\\'])(?<![A-Za-z]{{2}})([A-Za-z])({_PRIME}{{1,4}})(?!(?:s|m|re|ve|ll|d|t)(?![A-Za-z]))", _primed),
+    # No apostrophe, as in o'clock and it's.
+    (
+        rf"(?<![\\'])(?<![A-Za-z]{{2}})([A-Za-z])({_PRIME}{{1,4}})(?![a-z]{{3}}|(?:s|m|re|ve|ll|d|t)(?![A-Za-z]))",
+        _primed,
+    ),
     (
         r"(?<!\\)(?<![A-Za-z]{2})([A-Z])\s?\^\s?(?:T|\{\s?(?:T|\\top|\\intercal)\s?\}|\\(?:top|intercal)(?![A-Za-z]))",
         r"\1_{transposed}",
