@@ -60,17 +60,31 @@ def test_an_id_of_several_parts_tells_problems_apart(tmp_path, values):
     assert [g.responses for g in read_rollouts(path)] == TWO
 
 
-@pytest.mark.parametrize("name", ["context", "system", "input", "passage"])
+@pytest.mark.parametrize("name", ["context", "system", "input", "passage", "table"])
 def test_what_stands_beside_a_prompt_tells_problems_apart(tmp_path, name):
-    """The prompt may be a template. What each response has of its own, such as what it looked up, says nothing."""
-    path = write_rows(tmp_path / "x.jsonl", rows_of((name, ("one", "one", "two", "two"))))
+    """The prompt may be a template, and a passage may have several questions."""
+    rows = rows_of((name, ("one", "one", "two", "two")))
+    path = write_rows(tmp_path / "x.jsonl", rows)
     found = read_rollouts(path)
     assert [g.responses for g in found] == TWO
     assert found.notes[1].startswith(f"{path}: different problems have the same prompt: column '{name}' tells them")
-    own = write_rows(tmp_path / "x.jsonl", rows_of((name, ("one", "two", "three", "four"))))
-    assert [g.responses for g in read_rollouts(own)] == ONE
-    everywhere = [{**row, "prompt": prompt} for prompt in "PQ" for row in rows_of((name, ("one", "one", "two", "two")))]
-    assert responses(write_rows(tmp_path / "x.jsonl", everywhere)) == ONE * 2
+    assert len({g.problem.id for g in found}) == 2
+    two_questions = [{**row, "prompt": prompt} for prompt in "PQ" for row in rows]
+    assert responses(write_rows(tmp_path / "x.jsonl", two_questions)) == TWO * 2
+    assert responses(write_rows(tmp_path / "x.jsonl", two_questions), problem="prompt") == ONE * 2
+
+
+@pytest.mark.parametrize("name, problems", [("passage", 4), ("db_id", 4), ("system", 1), ("input", 1)])
+def test_a_passage_of_one_response_is_of_a_problem_and_a_system_prompt_may_be_of_a_response(tmp_path, name, problems):
+    path = write_rows(tmp_path / "x.jsonl", rows_of((name, ("one", "two", "three", "four"))))
+    assert len(responses(path)) == problems
+
+
+def test_a_passage_may_be_a_list(tmp_path):
+    """HotpotQA's context has titles and sentences."""
+    passages = [["Mars", ["It is red."]], ["Venus", ["It is hot."]]]
+    rows = rows_of(("context", (passages[0], passages[0], passages[1], passages[1])))
+    assert responses(write_rows(tmp_path / "x.jsonl", rows)) == TWO
 
 
 def test_options_tell_problems_apart_but_not_their_order(tmp_path):

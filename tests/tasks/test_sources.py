@@ -125,6 +125,20 @@ def test_duplicate_rows_are_left_out_and_counted(tmp_path):
     assert "1 rows repeat a prompt with another answer" in problems.notes[1]
 
 
+def test_a_passage_that_is_no_part_of_the_prompt_is_named(tmp_path):
+    """The policy would be asked about a text that it does not see."""
+    passage = "The book was written by Mary Shelley."
+    rows = [
+        {"question": "Who wrote it?", "context": passage, "answer": "Mary Shelley"},
+        {"question": f"{passage} Who wrote it?", "context": passage, "answer": "Mary Shelley"},
+        {"question": "What is 2 + 3?", "context": "arithmetic", "answer": "5"},
+    ]
+    path = jsonl(tmp_path, *rows)
+    note = f"{path}: the policy does not see column 'context' of 1 rows; write its text into the question"
+    assert load_problems(path).notes == [note]
+    assert load_problems(jsonl(tmp_path, *rows[1:])).notes == []
+
+
 def test_ids_are_unique(tmp_path):
     rows = [{"id": "x", "problem": str(i), "answer": "1"} for i in range(3)]
     assert [p.id for p in load_problems(jsonl(tmp_path, *rows))] == ["x", "x#1", "x#2"]

@@ -41,6 +41,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "source": ("source", "data_source"),
 }
 """The parts of a row, each with the column names that are tried, in order."""
+BESIDE = "context passage paragraph article document story premise input system system_prompt".split()
+"""Columns of texts that a question may refer to."""
 THREE_WORDS = re.compile(r"(?:\b[A-Za-z]{2,}[,;:.]? +){3}")
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -110,7 +112,8 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
     ids: set[str] = set()
     duplicates = conflicting = 0
     invalid: list[InvalidRow] = []
-    for problem in _valid(rows, source, invalid):
+    unread: Counter[str] = Counter()
+    for problem in _valid(rows, source, invalid, unread):
         prompt = problem.prompt if isinstance(problem.prompt, str) else [dict(m) for m in problem.prompt]
         columns = problem.meta if _is_game(problem, origin) else problem.meta.get("options")
         key = json.dumps([prompt, columns], default=str)
@@ -142,6 +145,12 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
     if asked := sum(new is not old for new, old in zip(problems, given, strict=True)):
         problems.notes.append(
             f"{origin}: the options of {asked} problems, which are in a column, follow their questions"
+        )
+    if any(_is_game(problem, origin) for problem in problems):  # its environment may read every column
+        unread.clear()
+    for column, count in unread.items():
+        problems.notes.append(
+            f"{origin}: the policy does not see column {column!r} of {count} rows; write its text into the question"
         )
     if duplicates:
         problems.notes.append(f"{origin}: {duplicates} duplicate rows left out, {len(problems)} problems remain")
@@ -183,14 +192,18 @@ def _with_options(problem: Problem) -> Problem:
     return replace(problem, prompt=tuple(messages))
 
 
-def _valid(rows: Rows, source: Source, invalid: list[InvalidRow]) -> Iterator[Problem]:
-    """The problems of the rows; with `skip_invalid_rows` the errors of others go to `invalid`."""
+def _valid(rows: Rows, source: Source, invalid: list[InvalidRow], unread: Counter[str]) -> Iterator[Problem]:
+    """The problems of the rows; with `skip_invalid_rows` the errors of others go to `invalid`.
+
+    `unread` counts the rows by the columns that a question may refer to and that are no part of the prompt.
+    """
     rows, number = iter(rows), 0
     while True:
         try:
             where, row = next(rows)
             problem = to_problem(row, where, source, number)
             _check_text(problem, where)
+            unread.update(_beside(row, problem))
             yield problem
         except StopIteration:
             return
@@ -282,6 +295,17 @@ def _check_text(problem: Problem, where: str) -> None:
             raise InvalidRow(
                 where, f"the {name} has half of a surrogate pair", f", {half[0]!r}; write the whole character"
             )
+
+
+def _beside(row: Mapping[str, Any] | Problem, problem: Problem) -> list[str]:
+    """The columns of BESIDE with a text of three words or more that is no part of the prompt."""
+    prompt = problem.prompt if isinstance(problem.prompt, str) else "\n".join(m["content"] for m in problem.prompt)
+    texts = {name: text for name in BESIDE if isinstance(row, Mapping) and isinstance(text := row.get(name), str)}
+    return [
+        name
+        for name, text in texts.items()
+        if THREE_WORDS.search(text) and text.strip() not in prompt and prompt.strip() not in text
+    ]
 
 
 def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, option: str = "") -> Any:

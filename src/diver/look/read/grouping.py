@@ -6,7 +6,7 @@ Rows with the same prompt answer the same problem, unless they say otherwise:
    every response has a different value, the column numbers rows or samples. If one value occurs with different
    prompts, it numbers samples or turns. Neither counts: the prompt is the problem. Images and the columns of
    `ids.certain` in layouts.toml count in any case.
-2. Reference answers that differ tell problems apart, too.
+2. Passages that the prompt asks about, such as `context`, tell problems apart. So do reference answers that differ.
 
 If the layout has a group id, or the user names the column of the problem, only that column is used.
 """
@@ -17,7 +17,9 @@ from dataclasses import replace
 from diver.core.seeds import digest
 from diver.core.types import Group
 from diver.look.read.columns import Part
-from diver.look.read.named import rank_of_id
+from diver.look.read.named import IDS, rank_of_id
+
+CONTEXTS = frozenset((*IDS["passages"], *IDS["contexts"]))
 
 
 def grouped(
@@ -38,7 +40,8 @@ def grouped(
         waiting.setdefault((*origin, part.key), []).append(part._replace(key=""))  # a key may be long
         for column, value in (part.ids or {}).items():
             of_id = hash((problem.source, problem.meta.get("by"), column, value))
-            if column not in not_ids and prompts.setdefault(of_id, hash(part.key)) != hash(part.key):
+            known = column in not_ids or column in CONTEXTS  # one passage may have several questions
+            if not known and prompts.setdefault(of_id, hash(part.key)) != hash(part.key):
                 not_ids.add(column)
         chars += part.group.characters
         while chars > open_chars and len(waiting) > 1:
@@ -107,7 +110,8 @@ def _by_id(parts: Sequence[Part], not_ids: set[str]) -> tuple[str, dict[int | No
         for part in parts:
             by_id.setdefault((part.ids or {}).get(column), []).append(part)
         sizes = [sum(len(part.group) for part in of) for value, of in by_id.items() if value is not None]
-        if len(sizes) > 1 and (column == certain or (column not in not_ids and max(sizes) > 1)):
+        always = column == certain or column in IDS["passages"]
+        if len(sizes) > 1 and (always or (column not in not_ids and max(sizes) > 1)):
             return column, by_id
         if column == certain and len(by_id) == 1:  # alone here, it may be one of several at another step
             alone = column, by_id

@@ -279,7 +279,8 @@ def _ids(row: Row) -> tuple[dict[str, int], str]:
         texts = options.values() if isinstance(options, Mapping) else options
         ids["options"] = hash(json.dumps(sorted(map(str, texts))))
         certain = certain or "options"
-    contexts = {name: hash(text) for name in IDS["contexts"] if isinstance(text := row.get(name), str) and text}
+    beside = {name: row.get(name) for name in (*IDS["passages"], *IDS["contexts"])}
+    contexts = {name: hash(json.dumps(value, default=str)) for name, value in beside.items() if value}
     return ids | contexts, certain
 
 
