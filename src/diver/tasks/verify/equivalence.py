@@ -418,7 +418,10 @@ def _other_kinds(golds: Sequence[Any], answers: Sequence[Any]) -> Iterator[tuple
         return Or(*relations).as_set() if apart else expression
 
     def with_unit(expression: Basic) -> Basic:
-        return expression.xreplace({s: I for s in expression.free_symbols if getattr(s, "name", "") == "i"})
+        letters = [s for s in expression.free_symbols if isinstance(s, Symbol)]
+        # math-verify takes the letters of e^{i t} for complex numbers, and those of e^{it} for real ones.
+        real = {s: Symbol(s.name, real=True) for s in letters if s.is_real is False}
+        return expression.xreplace(real | {s: I for s in letters if s.name == "i"})
 
     def with_plain_vectors(expression: Basic) -> Basic:
         vectors = {s: Symbol(str(s)[4:-1]) for s in expression.free_symbols if str(s).startswith("vec{")}

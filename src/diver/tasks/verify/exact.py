@@ -59,7 +59,7 @@ _OPPOSITE = re.compile(  # distinguished by their first letters
     r"(?:\\[a-z]+|[^a-z])*[a-z]*?(?:(north|south|east|west)|(increase|decrease)"
     r"|(?:°|degrees?)(celsius|fahrenheit|[cf]))"
 )
-_BASED = re.compile(r"([0-9A-Za-z]+)_\{?(\d+)\}?")
+_BASED = re.compile(r"(-?[0-9A-Za-z]+)_\{?(\d+)\}?")
 
 
 def compare(answer: str, gold: str) -> Grade | None:

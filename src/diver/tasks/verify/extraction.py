@@ -63,6 +63,7 @@ _OR = re.compile(
     r",?\s{0,4}\(?(?:or|oder|ou|o|или)\s{1,4}(?:(?:maybe|perhaps|possibly)\s{1,4})?"
     r"|,\s{0,4}(?:maybe|perhaps|possibly)\s{1,4}|[^\W\d]?\s?(?:或者|或|または|또는)\s?"
 )
+_INSIDE_OUT = re.compile(r"(?:(?:[^$\\]|\\.)+\$\s{0,4}(?:[,;]|or|and)?\s{0,4}\$)+(?:[^$\\]|\\.)+")
 _LAST_LINE = re.compile(  # not "#### 2. Compute", which is a heading of Markdown
     r"####[ \t]*(?:(?:the|final|answer|is)[ \t:]{1,4}){0,4}(?P<stated>(?!\d+[.):]\s+\S)[^\w\n#]{0,6}\d[\d.,/ ]{0,40})"
     r"(?:[^\w\n#]{0,4}[^\W\d]{1,20}){0,2}[^\w\n#]{0,8}(?P<ended>\n|\Z)",
@@ -147,8 +148,9 @@ def boxed(text: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def known_answer(gold: str) -> str:
-    """The reference answer without its box."""
-    return (boxed(gold) or [gold])[0]
+    """The reference answer without its box, and without dollars if it lacks the outer ones: 8$, $4 is 8, 4."""
+    known = (boxed(gold) or [gold])[0]
+    return known.replace("$", " ") if _INSIDE_OUT.fullmatch(known) else known
 
 
 def last_box(text: str) -> str | None:

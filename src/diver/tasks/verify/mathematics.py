@@ -53,7 +53,7 @@ class Mathematics(Grader):
     """Grader "math"."""
 
     name = "math"
-    rules: int | str = 18
+    rules: int | str = 19
     packages: tuple[str, ...] = ("math-verify", "latex2sympy2-extended", "sympy")
     template = "boxed"
 
@@ -164,10 +164,8 @@ def _settle(answers: Sequence[str], problem: Problem) -> Grade | PendingComparis
 @lru_cache(maxsize=4096)
 def gold_texts(gold: str) -> tuple[str, ...]:
     """The reference answer as math-verify reads it; it may come boxed, between dollars, in prose, or bare."""
-    if boxes := boxed(gold):
-        return (box(boxes[0]),)
-    formula = gold.strip().strip("$")
-    return (gold,) if _DELIMITER.search(formula) else (box(formula),)
+    formula = known_answer(gold).strip().strip("$")
+    return (gold,) if _DELIMITER.search(formula) and not boxed(gold) else (box(formula),)
 
 
 class MathVerify(Mathematics):

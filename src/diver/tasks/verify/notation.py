@@ -140,7 +140,7 @@ _MEANING = SHORTHANDS + compiled(
     (r"\\(?:text|mathrm)\{\s?[Ii]nfinity\s?\}", r"\\infty "),
     (r"(?<![A-Za-z\\])([Ee])_", r"\\mathcal{\1}_"),  # a calligraphic E with an index, not e.
     # A letter behind something else is a vector, and no unit: math-verify would leave it out.
-    (r"(?<=[\w)}\s+-])\\(?:mathbf|textbf|mathit|hat)\{([A-Za-z])\}", r"\\vec{\1}"),
+    (r"(?:(?<=[\w)}\s+-])|^(?!\\[a-z]+\{.\}\Z))\\(?:mathbf|textbf|mathit|hat)\{([A-Za-z])\}", r"\\vec{\1}"),
     (
         r"^\\(?:text|mathrm)\{\s*([A-Z](?:\s*(?:,\s*and\b|,|\band\b)\s*[A-Z])+)\s*\}$",
         lambda capitals: ", ".join(re.findall("[A-Z]", capitals[1])),
@@ -218,6 +218,7 @@ _MEANING = SHORTHANDS + compiled(
         without_unit,
     ),
     (rf"(?<=\d)(?:\s{{0,4}}(?:[cdkm]m|ft|in|yd|mi)|\s{{1,4}}m)\s?\^\{{?[23]\}}?{_PART_END}", ""),
+    (rf"(?<=\d){GAP}\\Omega{_PART_END}", ""),
     (r"^\\\{\s*[A-Za-z]\s*(?:\\in\s*\\mathbb\{R\}\s*)?[|:](.*(?:[<>]|\\[lgn]eq).*)\\\}$", r"\1"),
     (rf"^\s{{0,4}}(?:{_APPROXIMATELY})(?![A-Za-z])", ""),
     (r"(?<=\d)\s{0,4}\\approx\s{0,4}$", ""),

@@ -5,6 +5,9 @@ A_5^2, P_5^2, {}_5P_2     \frac{5!}{3!}
 17 \bmod 5                2
 f''(2), y', P(X=2)        names of their own: math-verify leaves out the primes, and the P
 A^T, A^{\top}             a name of its own: math-verify leaves out the T
+E[X^2], f^{-1}(x)         names of their own: math-verify reads E[X]^2 and 1/f(x)
+\Delta, \vec{x}_1         names of their own: math-verify reads \delta, and leaves out the index
+\sim p                    \neg p
 \hat{i}, \mathbf{j}       \vec{i}, \vec{j}
 
 Linear in the length of the text.
@@ -51,11 +54,21 @@ def _primed(found: re.Match[str]) -> str:
     return f"{found[1]}_{{{'prime' * primes}}}"
 
 
-def _probability(found: re.Match[str]) -> str:
-    """A name made of the event: its signs by their numbers."""
-    event = "".join(found[1].split()).replace("\\", "")
-    name = "".join(sign if sign.isalnum() else f"q{ord(sign)}q" for sign in event)
-    return f"P_{{{name}}}"
+def _named(letter: str) -> Callable[[re.Match[str]], str]:
+    """The replacement of a probability or a mean: a name made of its event."""
+
+    return lambda found: f"{letter}_{{{_letters(found[1])}}}"
+
+
+def _indexed_vector(found: re.Match[str]) -> str:
+    letter, index = (group for group in found.groups() if group)
+    return f"{letter}_{{vector{_letters(index)}}}"
+
+
+def _letters(text: str) -> str:
+    """The text as a part of a name: its signs by their numbers."""
+    plain = "".join(text.split()).replace("\\", "")
+    return "".join(sign if sign.isalnum() else f"q{ord(sign)}q" for sign in plain)
 
 
 SHORTHANDS = compiled(
@@ -81,7 +94,20 @@ SHORTHANDS = compiled(
     (
         rf"(?<![A-Za-z])(?:\\mathbb\s?\{{\s?P\s?\}}|\\Pr|(?<!\\)P|\\operatorname\{{P\}}|\\(?:mathrm|text)\{{P\}})\s?"
         rf"(?:\\left)?\(([^()=<>|\\]{{1,40}}{_EVENT}[^()]{{1,60}}?)(?:\\right)?\)(?=\s{{0,4}}(?:=|\\approx))",
-        _probability,
+        _named("P"),
+    ),
+    (
+        r"(?<![A-Za-z])(?:\\mathbb\s?\{\s?E\s?\}|(?<!\\)E|\\operatorname\{E\}|\\(?:mathrm|text)\{E\})\s?"
+        r"(?:\\left\s?)?\[([^\[\]]{1,60}?)(?:\\right\s?)?\]",
+        _named("E"),
+    ),
+    (r"(?<![A-Za-z\\])([fghFGH])\s?\^\s?\{\s?-\s?1\s?\}(?=\s?(?:\\left\s?)?\()", r"\1_{inverse}"),
+    (r"\\(Gamma|Delta|Theta|Lambda|Xi|Sigma|Phi|Psi)(?![A-Za-z])(?!\s?(?:\\left\s?)?\()", r"X_{capital\1}"),
+    (r"\\sim\s?(?=[a-zP-S](?![A-Za-z]))", r"\\neg "),
+    (
+        r"\\(?:hat|vec|mathbf|textbf|mathit|overrightarrow)\s?"
+        r"(?:\{\s?([A-Za-z])\s?\}\s?_\s?\{([^{}]{1,30})\}|\{\s?([A-Za-z])\s?_\s?\{([^{}]{1,30})\}\s?\})",
+        _indexed_vector,
     ),
     (
         r"\\(?:hat|vec|mathbf|textbf|mathit|overrightarrow|bar)\s?"

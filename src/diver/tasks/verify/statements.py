@@ -2,7 +2,7 @@ r"""Corrections of math-verify's comparison, which calls these functions at ever
 
 - A statement about constants, `f(2)=4` or `2+3=5`, has nothing to solve for, and math-verify takes any two of them for
   equal. Here its names agree with names and its value with the value. The value alone stands for the statement.
-- Derivatives of unknown functions, dy/dx and dx/dy, are both 0 to SymPy. They agree if function and letter agree.
+- Derivatives of unknown functions, dy/dx and dx/dy, are both 0 to SymPy. Here each is a letter of its own.
 - Two equations or inequalities without a solution are equal to math-verify: both lists of solutions are empty.
 - Two exact numbers are equal to math-verify if their difference rounds to 0 at 15 digits: 1/2010! and 1/2012!. The
   tolerance is for decimals; a difference of exact numbers is 0, or not, at `MOST_DIGITS` digits.
@@ -65,7 +65,7 @@ def _comparing(expr_eq: Callable[..., bool]) -> Callable[..., bool]:
         left = answer.rhs if isinstance(answer, sp.Eq) else answer  # behind a name, in N = \\sum_{k=1}^{9} k, too
         if _is_unfinished(left) and not (isinstance(left, RELATION) or _is_unfinished(gold)):
             return False
-        return expr_eq(gold, answer, *options, **named)
+        return expr_eq(_named(gold), _named(answer), *options, **named)
 
     return equal
 
@@ -155,6 +155,12 @@ def _terms(expression: Any) -> list[Any]:
         term = link.rhs
         terms.append(term)
     return terms
+
+
+def _named(expression: Any) -> Any:
+    """The expression with a letter for each derivative of an unknown function."""
+    unknown = [d for d in expression.atoms(sp.Derivative) if not d.expr.free_symbols.intersection(d.variables)]
+    return expression.xreplace({derivative: sp.Symbol(str(derivative)) for derivative in unknown})
 
 
 def _letters(expression: Any) -> set[Any]:
