@@ -92,7 +92,8 @@ _BASES = {word: base for base, word in enumerate(TABLES["numbers"]["ones"].split
 _BASES |= TABLES["numbers"]["bases"]
 _BASE = rf"\d{{1,2}}|{'|'.join(sorted(_BASES, key=len, reverse=True))}"
 _AROUND = re.compile(  # a font or braces around a formula, but not around words, the letter of a vector or a set
-    r"[\s$]*(?:\\(?:mathbf|mathit)\s?|\\(?:text(?:bf|it|rm|normal)?|mathrm|mbox)\s?(?![^\\]*[^\W\d_]{2})|(?!\{[^()\[\]{}]*,))"
+    r"[\s$]*(?:\\(?:mathbf|mathit)\s?|\\(?:text(?:bf|it|rm|normal)?|mathrm|mbox)\s?(?![^\\]*[^\W\d_]{2})"
+    r"|(?!\{[^()\[\]{}]*,))"
     r"\{(?=[^{}]*[^}A-Za-z])(?!.*\\(?:over|choose)(?![A-Za-z]))"
 )
 _FONT = r"\\(?:text|mathrm|mbox|textrm)\s?\{"
