@@ -209,8 +209,10 @@ def test_other_names_of_the_training_step(tmp_path, column):
 def test_the_files_of_two_models_in_a_folder_are_reported(tmp_path):
     for name in "ab":
         write_rows(tmp_path / "two" / f"{name}.jsonl", [{"problem": "Q", "response": name}])
-        write_rows(tmp_path / "steps" / "step_1" / f"{name}.jsonl", [{"problem": "Q", "response": name}])
-    said = "two: responses to one problem are in several files: such as "
+        write_rows(tmp_path / "benchmarks" / "step_1" / f"{name}.jsonl", [{"problem": "Q", "response": name}])
+        write_rows(tmp_path / "steps" / "step_1" / f"{ord(name)}.jsonl", [{"problem": "Q", "response": name}])
+    said = ": responses to one problem are in several files: such as "
+    assert any(said in note for note in read_rollouts(tmp_path / "benchmarks").notes)
     (note,) = (note for note in read_rollouts(tmp_path / "two").notes if said in note)
     assert note.endswith(f"{tmp_path}/two/b.jsonl; name each file to keep them apart (prompt 'Q')")
     assert not any("several files" in note for note in read_rollouts(tmp_path / "steps").notes)  # parts of a step
@@ -236,6 +238,33 @@ def test_the_reason_why_a_response_ended(tmp_path):
     rows += [{"problem": "P", "response": r, "stop_reason": r} for r in ("max_tokens", "end_turn")]
     (group,) = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
     assert [r.truncated for r in group.rollouts] == [True, False, True, False]
+
+
+def test_a_file_below_a_folder_named_generations_is_read_to_its_end(tmp_path):
+    """Only an evaluation of `diver eval` may have been cut off in its last row."""
+    path = tmp_path / "generations" / "x.jsonl"
+    path.parent.mkdir()
+    path.write_text("\n".join(json.dumps({"problem": "P", "response": r, "correct": 1}) for r in "ab"))
+    assert [g.responses for g in read_rollouts(path)] == [["a", "b"]]
+
+
+def test_a_chat_beside_its_response_is_the_prompt_without_its_answer(tmp_path):
+    """The response may lack the thought that the chat has; each was a problem of its own."""
+    question = {"role": "user", "content": "2+2?"}
+    rows = [
+        {"messages": [question, {"role": "assistant", "content": f"<think>{i}</think>4"}], "response": "4"}
+        for i in "ab"
+    ]
+    (group,) = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
+    assert group.responses == ["4", "4"] and group.problem.prompt == ({"role": "user", "content": "2+2?"},)
+
+
+@pytest.mark.parametrize("column", ["model_name", "checkpoint", "policy"])
+def test_a_column_of_models_that_differs_within_a_group_is_named(tmp_path, column):
+    rows = [{"prompt": "P", "response": r, column: r} for r in "ab"]
+    found = read_rollouts(write_rows(tmp_path / "x.jsonl", rows))
+    assert any(f"column {column!r} differs within a group; --by {column}" in note for note in found.notes)
+    assert len(read_rollouts(tmp_path / "x.jsonl", Columns(by=column))) == 2
 
 
 @pytest.mark.parametrize("column", ["gold", "answerKey", "ground_truth"])

@@ -80,6 +80,15 @@ def test_a_passage_of_one_response_is_of_a_problem_and_a_system_prompt_may_be_of
     assert len(responses(path)) == problems
 
 
+@pytest.mark.parametrize("name", ["input", "query", "instruction"])
+def test_a_question_beside_a_constant_prompt_is_named(tmp_path, name):
+    path = write_rows(tmp_path / "x.jsonl", rows_of((name, ("one", "two", "three", "four"))))
+    found = read_rollouts(path)
+    said = f"{path}: column {name!r} differs between the responses to a prompt: read as one problem; --problem {name}"
+    assert [g.responses for g in found] == ONE and found.notes[1].startswith(said)
+    assert len(read_rollouts(path, Columns(problem=name))) == 4
+
+
 def test_a_passage_may_be_a_list(tmp_path):
     """HotpotQA's context has titles and sentences."""
     passages = [["Mars", ["It is red."]], ["Venus", ["It is hot."]]]

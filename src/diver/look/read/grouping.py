@@ -11,8 +11,10 @@ Rows with the same prompt answer the same problem, unless they say otherwise:
 If the layout has a group id, or the user names the column of the problem, only that column is used.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from diver.core.seeds import digest
 from diver.core.types import Group
@@ -77,9 +79,12 @@ def _problems(
             if unshared := _unshared(of_id, not_ids) if splits and len(by_id) == 1 else "":
                 what = f"{path}: column {unshared!r} has another value in every response to a prompt"
                 _note(notes, what, f"read as one problem; --problem {unshared} reads a problem for each value", prompt)
+            elif splits and (varied := _varied(of_id)):
+                what = f"{path}: column {varied!r} differs between the responses to a prompt"
+                _note(notes, what, f"read as one problem; --problem {varied} reads a problem for each value", prompt)
         for of_answer in by_answer.values():
             files = [*dict.fromkeys(part.file for part in of_answer)]
-            if len(files) > 1 and of_answer[0].group.problem.meta.get("step") is None:
+            if _are_apart(files, of_answer[0]) and not any("runs are read as those of one" in note for note in notes):
                 what = f"{path}: responses to one problem are in several files"
                 _note(notes, what, f"such as {files[0]} and {files[1]}; name each file to keep them apart", prompt)
             yield _merged(of_answer, names, (written or prompt, value if use_id else None))
@@ -123,6 +128,17 @@ def _unshared(parts: Sequence[Part], not_ids: set[str]) -> str:
     of_problems = (column for column in parts[0].ids or () if rank_of_id(column) == 0 and column not in not_ids)
     several = len(parts) > 1
     return next((c for c in of_problems if several and len({(p.ids or {}).get(c) for p in parts}) == len(parts)), "")
+
+
+def _are_apart(files: Sequence[Path | None], part: Part) -> bool:
+    """Whether several files may be of several models: parts of a step have names that differ in numbers only."""
+    names = {re.sub(r"\d+", "#", str(file)) for file in files}
+    return len(files if part.group.problem.meta.get("step") is None else names) > 1
+
+
+def _varied(parts: Sequence[Part]) -> str:
+    """A column of what else a problem asks about that has several values; "" if there is none."""
+    return next((c for c in IDS["contexts"] if len({(part.ids or {}).get(c) for part in parts} - {None}) > 1), "")
 
 
 def _note(notes: list[str], what: str, details: str, prompt: str) -> None:

@@ -28,7 +28,8 @@ ROW_ID = re.compile(
 )
 """Columns that may number the problems, or rows (ROW_ID). `diver.look.read.grouping` says when they number problems."""
 CUT_OFF = ("true", "1", "1.0", "truncated", "length", "max_tokens")  # a flag, slime's status, reasons to stop
-APART = {"model": "--by", "epoch": "--step", "iteration": "--step"}
+APART = dict.fromkeys(("model", "model_name", "model_id", "checkpoint", "policy", "method", "agent", "llm"), "--by")
+APART |= {"epoch": "--step", "iteration": "--step"}
 """Columns that say which model or which policy a response has, and the option that reads them."""
 REFERENCES = ("target", "label", "gold_answer", "gold_label", "gt", "gts", "reference", "standard_answer")
 """Columns that may have the reference answer where `answer` has what the model answered."""
@@ -38,7 +39,8 @@ DESCRIBED = ("entropy", "logprobs", "length", "truncated", "advantage")
 """Parts of a row that describe its response, besides the outcome."""
 NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # the id of a sample: the id of its problem and a number
 CHAT = re.compile(
-    r"\s{0,9}\[\s{0,9}\{\s{0,9}['\"](?:role|from)['\"]\s{0,9}:\s{0,9}['\"](?:assistant|model|gpt|ai)['\"]"
+    r"\s{0,9}\[\s{0,9}\{\s{0,9}['\"](?:role|from)['\"]\s{0,9}:\s{0,9}['\"]"
+    r"(?:assistant|model|gpt|ai|user|human|system)['\"]"
 )
 LIST = re.compile(r"\[\s*['\"{\[].*\]", re.DOTALL)  # a list, as Python, NumPy or JSON writes it
 
@@ -57,7 +59,7 @@ def named_columns(file: File) -> Iterator[Part]:
         row: Row = {name: values.unwrapped(value) for name, value in as_written.items()}
         group, turns = _first(row, names["group"], values.identity), _conversation(row.get("messages"), where)
         given = _given(file, where, row, turns)
-        value = _problem_value(row, names["problem"], given, turns)
+        value = _problem_value(row, names["problem"], turns)
         if value is None:
             value = needed(row, "problem", names["problem"], where, "--problem")
             if group is None:
@@ -164,14 +166,12 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
     return {"choices": choices} if choices and completion else None
 
 
-def _problem_value(row: Row, names: Sequence[str], given: Any, turns: tuple[list[Any], list[Any]] | None) -> Any:
-    """The first value that names the problem: of messages whose end is the response, what comes before it."""
+def _problem_value(row: Row, names: Sequence[str], turns: tuple[list[Any], list[Any]] | None) -> Any:
+    """The first value that names the problem: of messages with a response, what comes before it."""
     for name in names:
         value = value_at(row, name)
-        if name == "messages" and turns is not None:
-            same = given is value or given is turns[1]
-            if same or (isinstance(given, str) and given == values.text(turns[1], "")):
-                value = turns[0] or None
+        if name == "messages" and turns is not None:  # the response may be in another column, without its thought
+            value = turns[0] or None
         value = values.identity(value) if PROBLEM_ID.fullmatch(name) else values.known(value)
         if value is not None:
             return value

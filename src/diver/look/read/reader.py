@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from diver.core.files import read_jsonl
 from diver.core.progress import progress
@@ -153,9 +153,7 @@ class Reader:
                 parquet.
         """
         path = file.path
-        # An evaluation appends to its generations: what a kill left of the last row does not count.
-        appended = path.parent.name == "generations" and path.suffix == ".jsonl"
-        rows = iter(read_jsonl(path, appended=True) if appended else READERS[path.suffix](path))
+        rows = _rows(path)
         if size is not None:
             rows = islice(rows, rows_within(path, size))
         try:
@@ -207,3 +205,13 @@ def scale_note(name: str, largest: float, threshold: float) -> list[str]:
     return [
         f"{name}: outcomes of up to {largest:g}; those of at least {threshold:g} count as correct (--threshold sets it)"
     ]
+
+
+def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The rows of a file. An evaluation appends to its generations: what a kill left of the last row does not count."""
+    if path.parent.name == "generations" and path.suffix == ".jsonl":
+        rows = read_jsonl(path, appended=True)
+        first = next(rows, None)
+        if first and first[1].keys() >= {*LAYOUTS["diver eval"]["columns"]}:
+            return chain([first], rows)
+    return iter(READERS[path.suffix](path))

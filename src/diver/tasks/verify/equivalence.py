@@ -60,6 +60,7 @@ _ARITHMETIC = re.compile(r"(?:[-+*/^=().!\d\s{}]|\\(?:frac|sqrt|binom|cdot|times
 _POINT = re.compile(r"(?:\\left)?[(\[][^()\[\]]*,[^()\[\]]*[)\]]")
 _SET = re.compile(r"(?:[A-Za-z]\s?\\in\s?)?(?:\\left)?\\\{[^()\[\]]*\}")
 _ORDER = re.compile(r"[<>]|\\[lg]eq(?![A-Za-z])")
+_REGION = re.compile(_ORDER.pattern + r"|\\in\s?(?:\\left\s?)?[(\[]")
 _CASES = re.compile(
     r"(?:[^=,;\\]{1,40}=)?\s*(?:\\begin\{cases\}|(?:\\left\s?)?\\\{\s*\\begin\{array\}(?:\{[clr|\s]*\})?)"
     r"(?P<rows>.*)\\end\{(?:cases|array)\}\s*(?:\\right\s?\.?)?[.,]?",
@@ -194,6 +195,13 @@ def _by_case(gold: str, answer: str) -> tuple[str, str]:
 def _same(gold: str, answer: str) -> bool:
     if (_is_point(gold) and _is_set(answer)) or (_is_set(gold) and _is_point(answer)):
         return False
+    if any(
+        _is_region(one) and _is_set(other) and not _is_region(other) for one, other in ((gold, answer), (answer, gold))
+    ):
+        return False
+    left, right = _NAMED.fullmatch(content_of(gold)), _NAMED.fullmatch(content_of(answer))
+    if left and right and left["name"] == right["name"] and left["of"] is None and not _names_itself(left, right):
+        return _same(box(left["body"].strip()), box(right["body"].strip()))
     pieces = _pieces(gold), _pieces(answer)
     if all(pieces):
         return _same_pieces(*pieces)
@@ -280,6 +288,11 @@ def _is_set(text: str) -> bool:
     content, names = content_of(text), [*map(_name, _parts(text))]
     several = len(names) > 1 and names[0] != "" and len({*names}) == 1
     return several or _SET.fullmatch(content) is not None or (r"\pm" in content and not _is_point(text))
+
+
+def _is_region(text: str) -> bool:
+    """An inequality, or a letter in an interval."""
+    return bool(_REGION.search(content_of(text)))
 
 
 def _is_bound(single: Sequence[str], listed: Sequence[str]) -> bool:

@@ -107,7 +107,10 @@ class GSM8K(Mathematics):
             return []
         if content := prose.in_another_form(tail):
             return [content]
-        said = unit_free(plain(prose.said(tail)))
+        said = prose.said(tail)
+        if r"\text{" in said:  # a formula with its unit
+            return [said]
+        said = unit_free(plain(said))
         value = said if _LIST.search(said) else said.rpartition("=")[2].strip()
         if prose.is_expression(said) and not NUMBER.fullmatch(value):
             return [said]

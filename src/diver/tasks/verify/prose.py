@@ -56,6 +56,11 @@ _EXPRESSION = re.compile(  # not only letters; "(a) 5" is a part of an answer, a
     r"(?:[-\d\s.,;:+*/^!_'~|()\[\]{}<>=%°π√∞±×÷·≤≥²³−–]"
     r"|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|\\[A-Za-z]+|\b(?:and|or)\b)+"
 )
+_IN_LETTERS = re.compile(
+    r"\d\s?\*?\s?(?:π|√|pi\b)|√\d|(?<![A-Za-z])[a-z]\s?[-+*/^]\s?[\d(a-z]|\d\s?[-+*/^]\s?[a-z](?![A-Za-z])"
+)
+_UNIT = re.compile(r"[A-Za-z]{2,}(?:[²³]|\^[23])?")
+_DELIMITERS = re.compile(r"[$\\]")
 _FORMULA = re.compile(r"[\\\[]|\$[^$]*\$")
 
 
@@ -192,6 +197,9 @@ def said(text: str) -> str:
     if _NO_NUMBER.search(rest) or len(rest.split()) > 2:
         formula = unit_free(sentence)
         return formula if is_expression(formula) else ""
+    if rest.strip() and DELIMITED.match(sentence):
+        formula = formulas[0].strip("$").removeprefix(r"\(").removesuffix(r"\)")
+        return rf"{formula} \text{{ {rest.strip()}}}"
     return _COUNTER.sub("", sentence)
 
 
@@ -275,7 +283,23 @@ def picked_formula(text: str) -> str:
         return attained["value"]
     mark = _last(_MENTION, text) or _last(_COPULA, text)
     found = _CONCLUSION.fullmatch(text.rstrip(" ."), mark.end()) if mark else None
-    return found[1] if found and is_expression(found[1]) else ""
+    return found[1] if found and is_expression(found[1]) else _formula_at_end(text)
+
+
+def _formula_at_end(text: str) -> str:
+    """Such as "2x + 5" of "We get 2x + 5.": the formula with a letter, π or a root that ends the last sentence."""
+    last = _SENTENCE.split(free(text).rstrip(" .*_`"))[-1]
+    if len(last) > NEAR_THE_END or _DELIMITERS.search(last):
+        return ""
+    words = last.split(" ")
+    end = len(words)
+    while end > max(0, len(words) - 3) and _UNIT.fullmatch(words[end - 1]):
+        end -= 1
+    start = end
+    while start > 0 and is_expression(words[start - 1].strip(",")):
+        start -= 1
+    formula = " ".join(words[start:end]).strip(" ,")
+    return formula if _IN_LETTERS.search(formula) and is_expression(formula) else ""
 
 
 def _text(match: re.Match[str]) -> str:
