@@ -216,3 +216,13 @@ def test_a_missing_truncated_and_a_list_as_an_id_are_named():
         diver.advantages(*columns, [0, 0], answer_ends=[1, 1], truncated=pd.array([True, None], dtype="boolean"))
     with pytest.raises(ValueError, match=r"row 0: a group id is a text, a number or a tuple of them, not \[1\]"):
         diver.advantages(*columns, [[1], [1]], "grpo")
+
+
+def test_a_set_has_no_order_and_ids_of_one_text_share_no_state():
+    with pytest.raises(ValueError, match="responses: must be a list"):
+        diver.advantages({"a", "b"}, [1, 0], ["g"] * 2, "grpo")
+    with pytest.raises(ValueError, match="two ids have one text, such as 1 and '1'"):
+        method = method_named("outcome-ucb-con", mask_answer=False)
+        diver.advantages([*"abcd"], [1, 0, 1, 0], [1, 1, "1", "1"], method, keys=[*"xyxz"], state={})
+    with pytest.raises(ValueError, match="row 1: an outcome is true, false or a number"):
+        diver.advantages(["a", "b"], [1, 10**400], ["g"] * 2, "grpo")

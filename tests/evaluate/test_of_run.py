@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from diver_command import diver, succeeds
 
-from diver.core.seeds import fingerprint
+from diver.core.seeds import fingerprint, rows_fingerprint
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.of_run import held_out
 from diver.recipe.recipe import make_recipe
@@ -131,6 +131,20 @@ def test_steps_checkpoints_and_another_temperature():
     result = json.loads(Path("other/step_0002/results.json").read_text())["benchmarks"]["sums"]
     assert result["template"] == "plain"  # the run's, which "auto" chose for a model without a chat template
     assert (result["problems"], result["temperature"], result["max_tokens"]) == (2, 0.7, 28)
+
+
+def test_a_run_whose_data_has_changed_since_is_not_evaluated_on_another_part_of_it():
+    """The held-out part would be drawn anew, from problems that the run was trained on."""
+    Path("sums.jsonl").write_text("".join(f'{{"problem": "1 + {i}", "answer": "{1 + i}"}}\n' for i in range(20)))
+    path = Path("runs/tiny/config.json")
+    config = json.loads(path.read_text())
+    config["recipe"]["data"]["path"] = "sums.jsonl"
+    config["content"] = {"data.path": rows_fingerprint(Path("sums.jsonl"))}
+    path.write_text(json.dumps(config))
+    Path("sums.jsonl").write_text("".join(reversed(Path("sums.jsonl").read_text().splitlines(keepends=True))))
+    code, _, err = diver("eval", "runs/tiny", "--samples", 1)
+    said = "runs/tiny: the content of data.path, 'sums.jsonl', has changed since the training"
+    assert code == 2 and said in " ".join(err.split())
 
 
 def test_what_cannot_be_evaluated_is_one_line():

@@ -10,8 +10,9 @@ import pytest
 from rows import write_rows
 
 from diver.core.types import DiverError, Problem
-from diver.recipe.data import Source
+from diver.recipe.data import Data, Source
 from diver.tasks.sources import deduplicate, load_problems
+from diver.tasks.splits import load
 from diver.tasks.verify import get_grader
 from diver.tasks.verify.choice import options_of
 
@@ -137,6 +138,16 @@ def test_a_passage_that_is_no_part_of_the_prompt_is_named(tmp_path):
     note = f"{path}: the policy does not see column 'context' of 1 rows; write its text into the question"
     assert load_problems(path).notes == [note]
     assert load_problems(jsonl(tmp_path, *rows[1:])).notes == []
+
+
+def test_problems_to_evaluate_on_that_another_grader_grades_are_named(tmp_path):
+    train = Data(path=jsonl(tmp_path, {"problem": "1+1?", "answer": "2"}), verifier="math-verify")
+    test = Source(path=jsonl(tmp_path, {"problem": "2+2?", "answer": "4"}, name="test.jsonl"))
+    notes = load(train, test, 1)[2]
+    said = (
+        f"{test.path}: graded by math, and {train.path} by math-verify; evaluate.source.verifier names another grader"
+    )
+    assert notes == [said]
 
 
 def test_ids_are_unique(tmp_path):

@@ -13,7 +13,8 @@ from diver.evaluate.config import EvalConfig
 from diver.evaluate.evaluate import AUTO, grader_for, problem_digest
 from diver.evaluate.run import run
 from diver.recipe.data import Source
-from diver.recipe.recipe import Recipe, make_recipe
+from diver.recipe.recipe import Recipe, flatten, make_recipe
+from diver.recipe.run import contents
 from diver.tasks.benchmarks import Benchmark, Loaded
 from diver.tasks.splits import load
 from diver.tasks.templates import prompted, template_for
@@ -36,6 +37,7 @@ def evaluate_run(config: EvalConfig) -> list[Path]:
     results."""
     trained = read_run(config.run or Path())
     recipe, steps = trained.recipe, [0, *_steps(config, trained)]
+    _check_contents(trained, config)
     eval_problems = held_out(recipe, config)
     config = dataclasses.replace(
         config,
@@ -95,6 +97,19 @@ def _steps(config: EvalConfig, trained: TrainedRun) -> list[int]:
     if step not in known:
         raise DiverError(f"--step {step}: {trained.folder} has checkpoints of the steps {', '.join(map(str, known))}")
     return [step]
+
+
+def _check_contents(trained: TrainedRun, config: EvalConfig) -> None:
+    """DiverError if a file of the run has another content now: the split, or the base model, would be another one."""
+    before = table(read_json(trained.folder / "config.json"), "content")
+    now = {k: v for k, v in contents(trained.recipe).items() if k == "model.path" or not config.benchmarks}
+    if changed := [key for key, digest in now.items() if before.get(key, digest) != digest]:
+        path = flatten(dataclasses.asdict(trained.recipe))[changed[0]]
+        raise DiverError(
+            f"{trained.folder}: the content of {changed[0]}, {path!r}, has changed since the training, so its held-out "
+            "problems or its base model are not known; restore it, or evaluate a checkpoint with --model and "
+            "--benchmarks"
+        )
 
 
 def held_out(recipe: Recipe, config: EvalConfig) -> Loaded:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from itertools import chain
 from typing import Any
 
@@ -112,6 +112,8 @@ def advantages(
     ]
     check_outcomes(method, [rollout.reward.outcome for rollout in rollouts if rollout.reward])
     rows = _whole_groups(given["group_ids"])
+    if state is not None and len(set(map(str, rows))) < len(rows):
+        raise ValueError("group_ids: two ids have one text, such as 1 and '1', by which `state` would be shared")
     if rows:
         method.check_group_size(len(rollouts) // len(rows), "G")
     groups = [Group(Problem(str(name), "", ""), tuple(rollouts[i] for i in index)) for name, index in rows.items()]
@@ -139,7 +141,7 @@ def _rollout(i: int, row: Mapping[str, Any]) -> Rollout:
         raise ValueError(f"row {i}: truncated is true or false, not {truncated!r:.60}")
     try:
         outcome = as_outcome(row["outcomes"])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"row {i}: an outcome is true, false or a number, not {row['outcomes']!r:.60}") from None
     return rollout.replace(key=row.get("keys"), answer_end=end, truncated=bool(truncated), reward=Reward(outcome))
 
@@ -191,6 +193,6 @@ def _whole_groups(group_ids: list[Hashable]) -> dict[Hashable, list[int]]:
 def _plain(name: str, column: Any) -> list[Any]:
     """A column as a list of Python values, from a list, an array or a tensor on any device."""
     values = column.tolist() if hasattr(column, "tolist") else column
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    if isinstance(values, str | Set | Mapping) or not isinstance(values, Iterable):  # a set has no order
         raise ValueError(f"{name}: must be a list, an array or a tensor, with a value for each row, not {values!r:.60}")
     return [v.tolist() if hasattr(v, "tolist") else v for v in values]

@@ -30,6 +30,11 @@ def load(data: Data, eval_source: Source | None, eval_count: int) -> tuple[list[
     else:
         held_out, more = _read(eval_source, data, "evaluate.source", eval_count)
         notes += more
+        if data.verifier != "auto" and (others := {p.verifier for p in held_out} - {data.verifier}):
+            notes.append(
+                f"{eval_source.path}: graded by {', '.join(sorted(others))}, and {data.path} by {data.verifier}; "
+                "evaluate.source.verifier names another grader"
+            )
     trained = {repr(problem.prompt) for problem in train}
     if both := sum(repr(problem.prompt) in trained for problem in held_out):
         notes.append(
