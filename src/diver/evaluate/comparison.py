@@ -274,7 +274,11 @@ def _against(
             # An evaluation made during training does not record its source.
             if one != other and (key in SETTINGS or None not in (one, other)):
                 notes.append(f"{title}: {key} differs: {one} and {other}\n")
-        if others := other_problems(digests(left), digests(right)):
+        known = digests(left), digests(right)
+        if known[0].keys() != known[1].keys():
+            both, sizes = len(known[0].keys() & known[1].keys()), " and ".join(str(len(ids)) for ids in known)
+            notes.append(f"{title}: compared over the {both} problems that both have, of {sizes}\n")
+        if others := other_problems(*known):
             notes.append(
                 f"{title}: {len(others)} problems of the same id have another text or answer and are left out\n"
             )

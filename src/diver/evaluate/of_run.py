@@ -106,9 +106,8 @@ def _check_contents(trained: TrainedRun, config: EvalConfig) -> None:
     if changed := [key for key, digest in now.items() if before.get(key, digest) != digest]:
         path = flatten(dataclasses.asdict(trained.recipe))[changed[0]]
         raise DiverError(
-            f"{trained.folder}: the content of {changed[0]}, {path!r}, has changed since the training, so its held-out "
-            "problems or its base model are not known; restore it, or evaluate a checkpoint with --model and "
-            "--benchmarks"
+            f"{trained.folder}: the content of {changed[0]}, {path!r}, has changed since the training; restore it, or "
+            "evaluate a checkpoint with --model and --benchmarks"
         )
 
 
