@@ -12,12 +12,11 @@ from diver.core.statistics import UNKNOWN, Estimate
 from diver.core.tables import markdown
 from method_comparison.results import Runs
 from verified_replay.picture import DRAWN, draw
-from verified_replay.results import HELD_OUT, KS, TITLES, Finished, gap, mean, points
+from verified_replay.results import HELD_OUT, KS, SEEDS, TITLES, Finished, gap, mean, points
 from verified_replay.study import BASELINE, MORE_ROLLOUTS, REPLAY, TESTBEDS
 
 DECISION, QUESTIONS = 1 - 0.05 / 12, 1 - 0.05 / 10
 """The levels of the protocol: six settings on two testbeds; five differences at two values of k."""
-SEEDS = 3  # the fewest by which a setting is judged
 ON_DIVER = "diver-mix, replay"
 
 

@@ -116,7 +116,8 @@ def _tables(found: Finished, temperatures: Sequence[float]) -> list[str]:
     about = (
         "Intervals of 95 % over seeds and problems. A difference from clip-higher is over the seeds that both have, a "
         "level over all.\nThe interval of one seed is over problems alone, so it is narrower than one of several "
-        "seeds. Settings with fewer seeds\nstand below the others and do not compare with them.\n"
+        "seeds. Settings with fewer seeds\nstand below the others and do not compare with them. After three seeds, "
+        "another one counts when all\nsettings of the testbed have it.\n"
     )
     return ["## All final runs\n", about, *parts] if parts else []
 

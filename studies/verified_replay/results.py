@@ -14,10 +14,14 @@ KS = (1, 4, 16, 64)
 TITLES = {"countdown": "Countdown", "maze": "Mazes"}
 HELD_OUT = "held-out 0.6"
 """The evaluation on which the study is decided."""
+SEEDS = 3  # the fewest by which a setting is judged
 
 
 class Finished:
-    """The runs of a study that have a record, the tuning aside."""
+    """The runs of a study that have a record, the tuning aside.
+
+    The final runs are made seed by seed. Once three seeds have all settings of a testbed, a seed that lacks some waits.
+    """
 
     def __init__(self, study: Study) -> None:
         self.labels = study.labels
@@ -27,6 +31,12 @@ class Finished:
         for run in study.planned():
             if run.stage != "tuning" and (record := study.record(run)) is not None:
                 self._runs.setdefault((run.stage, run.testbed, run.label), {})[run.job.seed] = record
+        for testbed in TITLES:
+            of = {label: self.runs(testbed, label) for label in self.labels}
+            complete = set.intersection(*(set(runs) for runs in of.values()))
+            if len(complete) >= SEEDS:
+                for label, runs in of.items():
+                    self._runs["final", testbed, label] = {seed: runs[seed] for seed in sorted(complete)}
 
     def runs(self, testbed: str, label: str, stage: str = "final") -> Runs:
         """Seed -> record."""

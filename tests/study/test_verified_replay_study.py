@@ -324,11 +324,18 @@ def test_a_setting_with_all_seeds_is_decided_before_the_others_are_finished(make
     assert "controls, held-out" not in page  # no control is finished
 
 
-def test_a_side_with_a_seed_more_is_not_decided(make):
-    make(lambda planned: ALL if planned.label == REPLAY else HALF)
-    page = make(lambda planned: HALF if planned.label == BASELINE else None, seeds=(313,))
-    assert "- Not decided yet: a setting and clip-higher need the same three or more seeds on a testbed.\n" in page
-    assert cells(page, "64") == [REPLAY, "+50.0"] * 2  # over the seeds of both
+def test_a_seed_that_lacks_a_setting_waits_for_it(make):
+    """The final runs are made seed by seed, and what three seeds decide stays decided meanwhile."""
+    before = make(lambda planned: ALL if planned.label == REPLAY else HALF)
+    page = make(lambda planned: ALL if planned.label == BASELINE else None, seeds=(313,))
+    assert "Not decided yet" not in page and cells(page, "64") == [REPLAY, "+50.0"] * 2
+    rule = [text.partition("### By the rule")[2].partition("## What each part adds")[0] for text in (before, page)]
+    assert rule[0] == rule[1] != ""
+    runs = page.partition("### Each run")[2].splitlines()
+    assert (
+        sum([cell.strip() for cell in line.split("|")[1:5]] == ["final", "Mazes", BASELINE, "313"] for line in runs)
+        == 1
+    )
 
 
 def test_names_with_a_comma_are_told_apart(make):

@@ -59,7 +59,7 @@ def named_columns(file: File) -> Iterator[Part]:
         row: Row = {name: values.unwrapped(value) for name, value in as_written.items()}
         group, turns = _first(row, names["group"], values.identity), _conversation(row.get("messages"), where)
         given = _given(file, where, row, turns)
-        value = _problem_value(row, names["problem"], turns)
+        value = _problem_value(row, names["problem"], given, turns)
         if value is None:
             value = needed(row, "problem", names["problem"], where, "--problem")
             if group is None:
@@ -166,12 +166,16 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
     return {"choices": choices} if choices and completion else None
 
 
-def _problem_value(row: Row, names: Sequence[str], turns: tuple[list[Any], list[Any]] | None) -> Any:
-    """The first value that names the problem: of messages with a response, what comes before it."""
+def _problem_value(row: Row, names: Sequence[str], given: Any, turns: tuple[list[Any], list[Any]] | None) -> Any:
+    """The first value that names the problem: of messages whose end is the response, what comes before it."""
     for name in names:
         value = value_at(row, name)
-        if name == "messages" and turns is not None:  # the response may be in another column, without its thought
-            value = turns[0] or None
+        if name == "messages" and turns is not None:
+            chat, texts = values.text(turns[1], "").strip(), given if isinstance(given, list) else [given]
+            # The response may be in another column, without its thought; or it may continue the chat.
+            same = given is value or given is turns[1]
+            if same or any(isinstance(text, str) and chat.endswith(text.strip()) for text in texts):
+                value = turns[0] or None
         value = values.identity(value) if PROBLEM_ID.fullmatch(name) else values.known(value)
         if value is not None:
             return value
