@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -193,6 +193,6 @@ def _whole_groups(group_ids: list[Hashable]) -> dict[Hashable, list[int]]:
 def _plain(name: str, column: Any) -> list[Any]:
     """A column as a list of Python values, from a list, an array or a tensor on any device."""
     values = column.tolist() if hasattr(column, "tolist") else column
-    if isinstance(values, str | Set | Mapping) or not isinstance(values, Iterable):  # a set has no order
+    if isinstance(values, str | set | frozenset | Mapping) or not isinstance(values, Iterable):  # a set has no order
         raise ValueError(f"{name}: must be a list, an array or a tensor, with a value for each row, not {values!r:.60}")
     return [v.tolist() if hasattr(v, "tolist") else v for v in values]

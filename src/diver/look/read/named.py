@@ -174,7 +174,8 @@ def _problem_value(row: Row, names: Sequence[str], given: Any, turns: tuple[list
             chat, texts = values.text(turns[1], "").strip(), given if isinstance(given, list) else [given]
             # The response may be in another column, without its thought; or it may continue the chat.
             same = given is value or given is turns[1]
-            if same or any(isinstance(text, str) and chat.endswith(text.strip()) for text in texts):
+            known = [text.strip() for text in texts if isinstance(text, str)]
+            if same or any(text == chat or (text and chat.endswith(text)) for text in known):
                 value = turns[0] or None
         value = values.identity(value) if PROBLEM_ID.fullmatch(name) else values.known(value)
         if value is not None:
@@ -284,7 +285,11 @@ def _ids(row: Row) -> tuple[dict[str, int], str]:
         ids["options"] = hash(json.dumps(sorted(map(str, texts))))
         certain = certain or "options"
     beside = {name: row.get(name) for name in (*IDS["passages"], *IDS["contexts"])}
-    contexts = {name: hash(json.dumps(value, default=str)) for name, value in beside.items() if value}
+    contexts = {
+        name: hash(json.dumps(value, default=str))
+        for name, value in beside.items()
+        if values.known(value) not in (None, [], {})
+    }
     return ids | contexts, certain
 
 
