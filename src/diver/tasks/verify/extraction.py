@@ -47,6 +47,9 @@ _SCALE = re.compile(rf"[\s$]{{1,4}}(?P<word>{'|'.join(POWERS_OF_TEN)})\b", re.IG
 _DENIED = re.compile(
     r"[\s$*]{0,4}(?:is|was)\s(?:wrong|incorrect|false|not\s(?:the|correct|right))\b"
     rf"|[\s$*.,)\]\\]{{0,8}}(?:but\s)?(?i:{CORRECTION})(?=\W{{0,4}}(?:\d|frac|sqrt))"
+    r"|[\s$*.,)\]\\]{0,8}(?i:wait|hold on|correction|actually|hmm+|sorry|oops"
+    r"|i made an? (?:\w{2,12} )?(?:mistake|error))\b"
+    r"(?:(?!\bif\b)[^\n\\]){0,120}?(?:(?i:answer)\W{0,4}is|\b[Ii]t (?:should|must) be)(?=\W{0,4}(?:\d|frac|sqrt))"
 )
 _CLOSING = re.compile(r"(?P<opened>final answer is)|I hope", re.IGNORECASE)
 _MARKS = re.compile(r"(?<!\\)\$|\\[()\[\]]|\\?\"")

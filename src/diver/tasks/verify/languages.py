@@ -29,7 +29,7 @@ AFTER_ANSWER = _word("is", "right", "option", "article", "adverb")
 NOT, WRONG, OTHER_THAN = (_word(name) for name in ("not", "wrong", "other_than"))
 NOT_THOUGHT, BE, AND_OR = (_word(name) for name in ("not_thought", "be", "and_or"))
 CORRECTION = (
-    r"(?<!\w)(?:(?:wait|actually|no|hmm+|sorry|oops)\W{1,4}(?:[\w'’]{1,12}\W{1,4}){0,6}?"
+    r"(?<!\w)(?:(?:wait|actually|no|hmm+|sorry|oops)\W{1,4}(?:(?!if\b)[\w'’]{1,12}\W{1,4}){0,6}?"
     rf"(?:it(?:['’]s| is)|(?:it|this|that) (?:should|must) be|{ANSWER}\W{{0,4}}{IS})|correction:"
     r"|(?:(?:(?:sorry|oops|no)\W{1,4})?\bI meant?\b|(?:scratch that|actually|hmm+|no)[,.:])"
     r"(?=[^\w\n]{1,5}[\w.,/\\{}^]{1,24}[^\w\n]{0,4}(?:\n|\Z|[.!](?:\s|\Z))))"
