@@ -13,7 +13,7 @@ from collections import Counter
 _COMMAND = re.compile(r"\\(?:frac|binom|sqrt)(?![A-Za-z])|\^(?=\s?\\(?:frac|sqrt)(?![A-Za-z]))")
 _ARGUMENTS = {r"\frac": 2, r"\binom": 2, r"\sqrt": 1, "^": 1}
 _SPACE = re.compile(r"\s*")
-_INDEX = re.compile(r"\s?\[[^\[\]]{1,20}\]")  # of a root
+_INDEX = re.compile(r"\s?\[[^\[\]]{1,20}\]")  # behind \sqrt
 _NUMBER = re.compile(r"\s*\d+", re.ASCII)
 _TOKEN = re.compile(r"[0-9A-Za-z]|\\[A-Za-z]+")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
