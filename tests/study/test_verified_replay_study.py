@@ -338,6 +338,14 @@ def test_a_seed_that_lacks_a_setting_waits_for_it(make):
     )
 
 
+def test_a_side_with_a_seed_more_is_not_decided(make):
+    """Before three seeds have all settings."""
+    make(lambda planned: {REPLAY: ALL, BASELINE: HALF}.get(planned.label))
+    page = make(lambda planned: HALF if planned.label == BASELINE else None, seeds=(313,))
+    assert "- Not decided yet: a setting and clip-higher need the same three or more seeds on a testbed.\n" in page
+    assert cells(page, "64") == [REPLAY, "+50.0"] * 2  # over the seeds of both
+
+
 def test_names_with_a_comma_are_told_apart(make):
     page = make(lambda planned: ALL if planned.label in ("max-rl, replay", "pass-at-k") else HALF)
     assert "on both testbeds: pass-at-k; max-rl, replay.\n" in page

@@ -56,7 +56,6 @@ def _primed(found: re.Match[str]) -> str:
 
 def _named(letter: str) -> Callable[[re.Match[str]], str]:
     """The replacement of a probability or a mean: a name made of its event."""
-
     return lambda found: f"{letter}_{{{_letters(found[1])}}}"
 
 
