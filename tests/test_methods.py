@@ -131,6 +131,31 @@ def test_overrides_are_merged_key_by_key():
         ("pass-at-k", {"sets": 0}, "method: sets must be at least 1, not 0"),
         ("pass-at-k", {"sets": 4}, "method: sets = 4 has no effect with form = 'analytic'"),
         ("grpo", {"threshold": 0.0}, "method.threshold: must be above 0, the outcome of a wrong response, not 0.0"),
+        (
+            "grpo",
+            {"selection": {"samples": 4}},
+            "method.selection: samples would have no effect: keep is 'all'; choose 'most' or 'least'",
+        ),
+        (
+            "grpo",
+            {"selection": {"max_num_gen_batches": 3}},
+            "method.selection: max_num_gen_batches would have no effect: no group is left out; set filter_groups",
+        ),
+        (
+            "grpo",
+            {"overlong": {"penalty": 1.0, "max_tokens": 40}},
+            "method.overlong: penalty, max_tokens would have no effect: buffer is 0; give one, such as 0.2",
+        ),
+        (
+            "diver-mix",
+            {"shaping": {"length_limit": 40}},
+            "method.shaping: length_limit would have no effect: condition is not 'all-length-penalty'",
+        ),
+        (
+            "diver-mix",
+            {"shaping": {"schedule": {"kind": "constant", "start": 0.5, "final": 0.1}}},
+            "method.shaping.schedule: start, final would have no effect: kind is 'constant'",
+        ),
         ("difficulty-weight", {"low": 2.0}, "method: low and high must be 0 <= low <= high, not 2.0 and 1.5"),
         ("difficulty-weight", {"steepness": -1.0}, "method: steepness must be at least 0, not -1.0"),
         ("pass-at-k", {"selection": {"outcomes": "wrong"}}, "method: selection.outcomes leaves groups of fewer than k"),

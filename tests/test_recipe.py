@@ -172,6 +172,10 @@ def test_a_method_that_is_no_name_and_a_loss_that_is_no_table(table, told):
             "[method]\nname = 'pass-at-k'\nk = 8",
             r"mine.toml: method.k is 8 with sample.group_size = 8: k",
         ),
+        (
+            "[method]\nname = 'diver-mix'\nthreshold = 1.5",
+            r"mine.toml: method.threshold: 1.5 is above 1, the outcome of a correct response, so no response would",
+        ),
         ("[train\nsteps = 3", r"mine.toml: is not TOML"),
         (f"[train]\nsteps = {'9' * 5000}", r"mine.toml: is not TOML: Exceeds the limit"),
         (f"[train]\nsteps = {'[' * 5000}", r"mine.toml: is not TOML: "),

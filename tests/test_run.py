@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 import sys
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,19 @@ from diver.core import extras
 from diver.core.files import JsonlLog, read_jsonl, to_json, write_jsonl, write_parts, write_text
 from diver.core.run_folder import RunFolder, groups_from_rows, rollout_row
 from diver.core.seeds import digest, fingerprint, rows_fingerprint, stream_seed
+from diver.core.settings import merge
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 from diver.recipe.recipe import make_recipe
 from diver.recipe.run import open_run, own_code
 
 CONFIG = {"recipe": {}, "schedule_steps": 4}
+PATHS = (
+    "data.path",
+    "evaluate.source.path",
+    "model.path",
+    "method.diversity.embedding.model",
+    "method.diversity.hidden_state.model",
+)
 ROLLOUT = Rollout(
     "so \\boxed{7}", num_tokens=4, index=1, truncated=True, grade=Grade.CORRECT, reward=Reward(1.0, 0.05, -0.5),
     diversity={"textual": 0.25, "odd": math.nan}, advantage=-1.5, entropy=0.75, answer_end=12,
@@ -130,20 +139,20 @@ def test_another_recipe_is_refused_and_nothing_is_overwritten(tmp_path):
     assert (tmp_path / "run" / "config.json").read_text() == before
 
 
-@pytest.mark.parametrize("key", ["data.path", "evaluate.source.path", "model.path"])
+@pytest.mark.parametrize("key", PATHS)
 def test_a_file_of_the_same_name_with_other_content_is_refused(tmp_path, key):
     for folder in ("a", "b", "moved"):
         write_rows(tmp_path / folder / "train.jsonl", [{"problem": "1+1", "answer": "3" if folder == "b" else "2"}])
         write_text(tmp_path / folder / "model" / "config.json", json.dumps({"layers": 3 if folder == "b" else 2}))
 
     def begin(folder):
-        paths = {
-            k: tmp_path / (folder if k == key else "a") for k in ("data.path", "evaluate.source.path", "model.path")
-        }
-        data, held_out = ({"path": str(paths[k] / "train.jsonl")} for k in ("data.path", "evaluate.source.path"))
-        model = {"path": str(paths["model.path"] / "model")}
-        run = {"folder": str(tmp_path / "run")}
-        return open_run(make_recipe({"run": run, "data": data, "evaluate": {"source": held_out}, "model": model}))
+        table = {"run": {"folder": str(tmp_path / "run")}}
+        for name in PATHS:
+            content = "train.jsonl" if name.startswith(("data", "evaluate")) else "model"
+            *sections, setting = name.split(".")
+            value = {setting: str(tmp_path / (folder if name == key else "a") / content)}
+            table = merge(table, reduce(lambda inner, section: {section: inner}, reversed(sections), value))
+        return open_run(make_recipe(table))
 
     first = begin("a")
     first.begin()

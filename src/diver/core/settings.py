@@ -160,6 +160,13 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return {**base, **{k: merge(base[k], v) if k in tables else v for k, v in over.items()}}
 
 
+def refuse_without_effect(given: Any, names: Iterable[str], reason: str) -> None:
+    """Raises ValueError if one of the settings `names` is not its default, because `reason` takes its effect away."""
+    defaults = {field.name: field.default for field in dataclasses.fields(given)}
+    if changed := [name for name in names if getattr(given, name) != defaults[name]]:
+        raise ValueError(f"{', '.join(changed)} would have no effect: {reason}")
+
+
 def choose(name: str, choices: Iterable[str], where: str) -> None:
     """Raises DiverError, with the choices, unless `name` is one of them."""
     names = list(choices)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from diver.core.settings import NonNegative, NonNegativeInt, PositiveInt, ZeroToOne, own_place, settings
+from diver.core.settings import NonNegative, NonNegativeInt, PositiveInt, ZeroToOne, own_place, refuse_without_effect, settings
 from diver.core.types import DiverError, Group, Progress, Reward, State
 from diver.diversity import Diversity, needs_of, unspaced_note, with_diversity
 from diver.losses import ClipLoss, PolicyLoss
@@ -57,6 +57,12 @@ class Selection:
     max_num_gen_batches: PositiveInt = 10
     """Maximum number of batches sampled for one step, where groups are filtered. The step then trains on the available
     groups."""
+
+    def __post_init__(self) -> None:
+        if self.keep == "all":
+            refuse_without_effect(self, ["samples"], "keep is 'all'; choose 'most' or 'least'")
+        if not self.filter_groups:
+            refuse_without_effect(self, ["max_num_gen_batches"], "no group is left out; set filter_groups = true")
 
     @property
     def multiplier(self) -> int:
@@ -112,6 +118,10 @@ class Overlong:
     0."""
     max_tokens: NonNegativeInt = 0
     """L, in policy tokens; 0 is the limit of the engine, sample.max_tokens."""
+
+    def __post_init__(self) -> None:
+        if not self.buffer:
+            refuse_without_effect(self, ["penalty", "max_tokens"], "buffer is 0; give one, such as 0.2")
 
     def __bool__(self) -> bool:
         return self.buffer > 0 and self.penalty > 0

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from diver.core.settings import NonNegative, Positive, PositiveFraction, PositiveInt, settings
+from diver.core.settings import NonNegative, Positive, PositiveFraction, PositiveInt, refuse_without_effect, settings
 from diver.core.types import Group, Progress, Reward
 from diver.diversity import resolve
 from diver.methods.base import ROUNDING, Context
@@ -41,6 +41,8 @@ class Schedule:
     """Factor of lambda from `end` to the end of the run."""
 
     def __post_init__(self) -> None:
+        if self.kind == "constant":
+            refuse_without_effect(self, ["start", "end", "final"], "kind is 'constant'")
         if self.unit == "steps" and self.end <= 1 and self.kind != "constant":  # end = 1 is one batch
             raise ValueError(
                 f'unit = "steps" needs an end above 1, the rollout step from which the factor is final, not {self.end}'
@@ -95,6 +97,10 @@ class Shaping:
     """How lambda falls over the run."""
     length_limit: PositiveInt = 8192
     """The length, in policy tokens, at which the length penalty is full."""
+
+    def __post_init__(self) -> None:
+        if self.condition != "all-length-penalty":
+            refuse_without_effect(self, ["length_limit"], "condition is not 'all-length-penalty'")
 
     @property
     def needs_lengths(self) -> bool:

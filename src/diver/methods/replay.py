@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from diver.core.settings import NonNegative, NonNegativeInt, Positive, PositiveInt, settings
+from diver.core.settings import NonNegative, NonNegativeInt, Positive, PositiveInt, refuse_without_effect, settings
 from diver.core.turns import Turn, turns_of_tokens
 from diver.core.types import Grade, Group, Problem, Rollout, State
 from diver.diversity.equational import formulas
@@ -60,12 +60,9 @@ class Replay:
     responses found first are dropped."""
 
     def __post_init__(self) -> None:
-        fields = dataclasses.fields(self) if not self.alpha else ()
-        if changed := [field.name for field in fields if getattr(self, field.name) != field.default]:
-            raise ValueError(
-                f"without alpha nothing is replayed, so {', '.join(changed)} would have no effect; give alpha, such "
-                "as 0.1"
-            )
+        if not self.alpha:
+            names = [field.name for field in dataclasses.fields(self) if field.name != "alpha"]
+            refuse_without_effect(self, names, "without alpha nothing is replayed; give alpha, such as 0.1")
         if self.keep == "latest" and self.weights == "frequency":
             raise ValueError(
                 "weights = 'frequency' counts solutions, and keep = 'latest' does not distinguish them; use 'uniform'"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from diver.core.settings import Errors, merge, read, settings
+from diver.core.types import DiverError
 from diver.methods import Method
 from diver.methods.diver import DiverMix
 from diver.methods.registry import DEFAULT, method_named
@@ -76,6 +77,11 @@ SECTIONS: dict[str, Any] = {field.name: type(field.default) for field in datacla
 def make_recipe(table: Mapping[str, Mapping[str, Any]]) -> Recipe:
     """A recipe from nested tables. method.name selects the defaults of [method]; its other keys override them."""
     recipe = Recipe(**make_sections(table))
+    if recipe.method.threshold > 1:
+        raise DiverError(
+            f"method.threshold: {recipe.method.threshold:g} is above 1, the outcome of a correct response, so no "
+            "response would count as correct; give at most 1"
+        )
     recipe.method.check_group_size(recipe.sample.group_size, "sample.group_size")
     return recipe
 

@@ -18,7 +18,8 @@ from diver.core.types import DiverError
 from diver.recipe.data import POLICIES, TESTBEDS
 from diver.recipe.recipe import Recipe, flatten, make_recipe
 
-PATHS = ("data.path", "evaluate.source.path", "model.path")
+ENCODERS = ("method.diversity.embedding.model", "method.diversity.hidden_state.model")
+PATHS = ("data.path", "evaluate.source.path", "model.path", *ENCODERS)
 """The keys of what a run reads: a file, a folder, or a name on the hub."""
 
 
@@ -81,8 +82,9 @@ def contents(recipe: Recipe) -> dict[str, str]:
         sources["evaluate.source.path"] = recipe.evaluate.source.path
     rows = {key: Path(path).expanduser() for key, path in sources.items() if path not in TESTBEDS}
     found = {key: rows_fingerprint(path) for key, path in rows.items() if path.exists()}
-    model = Path(recipe.model.path).expanduser()
-    return found | ({"model.path": fingerprint(model)} if recipe.model.path not in POLICIES and model.is_dir() else {})
+    named = flatten(dataclasses.asdict(recipe))
+    models = {key: Path(named[key]).expanduser() for key in ("model.path", *ENCODERS) if named[key] not in POLICIES}
+    return found | {key: fingerprint(folder) for key, folder in models.items() if folder.is_dir()}
 
 
 def own_code(recipe: Recipe) -> dict[str, str]:
