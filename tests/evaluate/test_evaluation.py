@@ -310,6 +310,24 @@ def test_problems_whose_prompts_are_too_long_are_left_out_where_asked(monkeypatc
     assert re.search("no prompt fits into the context of countdown@.*; another --template than 'plain' may be", line)
 
 
+def test_another_file_of_the_same_name_replaces_no_results(monkeypatch):
+    """The same problems may move, and may become more."""
+    rows = [{"id": f"{i}", "problem": f"1 + {i}", "answer": str(1 + i)} for i in range(3)]
+    for folder, kept in (("a", rows[:2]), ("moved", rows), ("b", [{**row, "problem": "2 + 2"} for row in rows[:2]])):
+        write_rows(Path(folder) / "sums.jsonl", kept)
+    write_rows(Path("c/sums.jsonl"), [{**row, "id": f"c{row['id']}"} for row in rows])
+    args = ("--model", "countdown", "--template", "plain", "--max-tokens", 4, "--samples", 2, "--out", "out")
+    for folder, sampled in (("a", 4), ("moved", 2)):
+        assert f"{sampled} sampled" in succeeds("eval", *args, "--benchmarks", f"{folder}/sums.jsonl")
+    before = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
+    monkeypatch.setattr("diver.sample.policy.load_policy", None)  # refused before the model is loaded
+    for folder in ("b", "c"):
+        told = fails("eval", *args, "--benchmarks", f"{folder}/sums.jsonl")
+        assert "out/results.json: has results of 'sums' with other problems, from 'moved/sums.jsonl', and they" in told
+        assert f"would be replaced by those of '{folder}/sums.jsonl'; choose another --out" in told
+    assert {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()} == before
+
+
 def test_what_a_benchmark_of_ones_own_cannot_be_is_told_before_anything_is_sampled(monkeypatch):
     """And two with one title are told apart."""
     rows = [{"problem": f"1 + {i}", "answer": str(1 + i)} for i in range(2)]

@@ -5,7 +5,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,8 +15,9 @@ from diver.core.extras import provenance, require
 from diver.core.files import to_json, write_text
 from diver.core.seeds import digest, fingerprint
 from diver.core.types import DiverError, Problem
+from diver.evaluate.comparison import digests, other_problems
 from diver.evaluate.config import EvalConfig, parse_ks
-from diver.evaluate.evaluate import Task, evaluate, grader_for
+from diver.evaluate.evaluate import Task, evaluate, grader_for, problem_digest
 from diver.evaluate.results import ResultFolder, benchmark_table, read_results, table_of, write_curves
 from diver.recipe.data import POLICIES
 from diver.recipe.sections import Model
@@ -47,7 +48,11 @@ def run(
     generator = sampler(config, policy)
     tasks = make_tasks(config, generator, benchmarks)
     out = config.out or Path("runs/eval") / generator.model.replace("/", "--")
+    file = out / "results.json"
     with ResultFolder(out, generator.model, provenance()) as folder:
+        earlier = read_results(file)["benchmarks"] if file.exists() else {}
+        for task in tasks:
+            _check_same_problems(file, earlier.get(task.name), task)
         results = {}
         for task in tasks:
             if config.skip_long_prompts:
@@ -65,8 +70,6 @@ def run(
                 results[task.name] = evaluate(
                     task, generator.open, generations, grades, verification=verification, log=log
                 )
-        file = out / "results.json"
-        earlier = read_results(file)["benchmarks"] if file.exists() else {}
         every = {**earlier, **results}
         titles = Counter(result["title"] for result in every.values())
         every = {name: {**r, "title": name if titles[r["title"]] > 1 else r["title"]} for name, r in every.items()}
@@ -85,6 +88,20 @@ def run(
             log(said + "".join(few))
     log(f"results: {', '.join([f'{out}/results.json', 'table.md', *(path.name for path in written)])}")
     return out
+
+
+def _check_same_problems(file: Path, earlier: Mapping[str, Any] | None, task: Task) -> None:
+    """DiverError if the results of another file of the same name would be replaced; its problems may be more or
+    fewer."""
+    path = task.info["source"]["path"]
+    if earlier is None or earlier.get("source", {}).get("path", path) == path:
+        return
+    before, now = digests(earlier), {problem.id: problem_digest(problem) for problem in task.problems}
+    if other_problems(before, now) or not (before.keys() <= now.keys() or now.keys() <= before.keys()):
+        raise DiverError(
+            f"{file}: has results of {task.name!r} with other problems, from {earlier['source']['path']!r}, and they "
+            f"would be replaced by those of {path!r}; choose another --out"
+        )
 
 
 # ---- the generator: its model is named before it is loaded, and if nothing is missing, it never is
