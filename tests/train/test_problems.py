@@ -52,6 +52,12 @@ def test_problems_that_are_trained_and_evaluated_on_are_counted(tmp_path):
     other = write_rows(tmp_path / "other.jsonl", [{"problem": f"{i}+1?", "answer": str(i + 1)} for i in (3, 40, 19)])
     *_, notes = load(data, Source(path=str(other)), 8)
     assert notes == ["2 of the 3 problems to evaluate on are trained on, too: they are not held out"]
+    spaced = write_rows(tmp_path / "spaced.jsonl", [{"problem": f" {i}+1?\n", "answer": "9"} for i in (3, 40, 19)])
+    *_, notes = load(data, Source(path=str(spaced)), 2)
+    assert notes == [
+        f"{spaced}: the first 2 of 3 problems are evaluated on (evaluate.problems)",
+        "1 of the 2 problems to evaluate on are trained on, too: they are not held out",
+    ]
 
 
 @pytest.mark.parametrize(

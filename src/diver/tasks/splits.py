@@ -35,8 +35,8 @@ def load(data: Data, eval_source: Source | None, eval_count: int) -> tuple[list[
                 f"{eval_source.path}: graded by {', '.join(sorted(others))}, and {data.path} by {data.verifier}; "
                 "evaluate.source.verifier names another grader"
             )
-    trained = {repr(problem.prompt) for problem in train}
-    if both := sum(repr(problem.prompt) in trained for problem in held_out):
+    trained = set(map(_words, train))
+    if both := sum(_words(problem) in trained for problem in held_out):
         notes.append(
             f"{both} of the {len(held_out)} problems to evaluate on are trained on, too: they are not held out"
         )
@@ -50,7 +50,17 @@ def _read(source: Source, data: Data, key: str, eval_count: int = 0) -> tuple[li
     if is_testbed(source.path):
         return generate(source, data, eval_count or None, held_out=bool(eval_count), key=key), []
     loaded = load_problems(source, key)
-    return list(loaded)[: eval_count or None], loaded.notes
+    if not eval_count or len(loaded) <= eval_count:
+        return list(loaded), loaded.notes
+    first = f"{source.path}: the first {eval_count} of {len(loaded)} problems are evaluated on (evaluate.problems)"
+    return list(loaded)[:eval_count], [*loaded.notes, first]
+
+
+def _words(problem: Problem) -> str:
+    """The prompt as words: another line break or space does not make it another problem."""
+    given = problem.prompt
+    messages = [("user", given)] if isinstance(given, str) else [(m.get("role"), m.get("content")) for m in given]
+    return repr([(role, str(content).split()) for role, content in messages])
 
 
 def _hold_out(problems: list[Problem], count: int) -> tuple[list[Problem], list[Problem]]:
