@@ -481,6 +481,20 @@ def test_invalid_rows_are_skipped_and_counted_where_that_is_asked_for(tmp_path):
         load_problems(Source(path=path, columns={"answer": "gold"}), "data")
 
 
+@pytest.mark.parametrize("name", ["id", "source"])
+def test_a_named_column_of_ids_or_sources_that_is_missing_is_an_error(tmp_path, name):
+    rows = [{"problem": "1+1?", "answer": "2", "meta": {"uid": 7, "of": None}}]
+    path = str(write_rows(tmp_path / "a.jsonl", rows))
+    for column in ("uuid", "uid.of"):
+        told = f"a.jsonl:1: no column '{column}' for the {name}: found problem, answer, meta; data.columns names it"
+        with pytest.raises(DiverError, match=told):
+            load_problems(Source(path=path, columns={name: column}), "data")
+    (problem,) = load_problems(Source(path=path, columns={name: "meta.uid"}), "data")
+    assert getattr(problem, name) == "7"
+    (problem,) = load_problems(Source(path=path, columns={"source": "meta.of"}), "data")
+    assert problem.source == "a"
+
+
 def test_a_file_without_a_valid_row_and_an_unreadable_one_are_errors_also_where_rows_are_skipped(tmp_path):
     path = jsonl(tmp_path, {"problem": "1+1?"}, {"problem": "1+2?"})
     with pytest.raises(DiverError, match=r"problems.jsonl: empty, not one problem; .*problems.jsonl:1: no answer"):

@@ -221,6 +221,9 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
     if not isinstance(row, Mapping):
         raise InvalidRow(where, f"a {type(row).__name__}, not a Problem or a dict")
     columns = COLUMNS | {name: (column,) for name, column in source.columns.items()}
+    for name, column in source.columns.items():
+        if not {column, column.partition(".")[0]} & row.keys():
+            needed(row, name, (column,), where)
     prompt = _prompt(needed(row, "prompt", columns["prompt"], where), where)
     raw = needed(row, "answer", columns["answer"], where)
     if isinstance(raw, list) and len(raw) == 1:
