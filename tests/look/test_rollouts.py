@@ -127,6 +127,9 @@ def test_verls_dump(tmp_path):
     ]
     found = read_rollouts(write_rows(tmp_path / "1.jsonl", new))
     assert ": verl: " in found.notes[0] and [g.responses for g in found] == [["o0", "o1"], ["o2"]]
+    scores = [row(1, "P", "a", 0.9, acc=1.0), row(1, "P", "b", 0.1, acc=None), row(1, "P", "c", -1.0, acc=0.0)]
+    (unknown,) = read_groups(write_rows(tmp_path / "acc" / "1.jsonl", scores))  # the score may be a shaped reward
+    assert [r.reward and r.reward.outcome for r in unknown.rollouts] == [1.0, None, 0.0]
 
 
 def test_trls_completions(tmp_path):

@@ -212,8 +212,8 @@ def _outcome_reader(file: File) -> Callable[[str, Row], Any]:
 
     def read(where: str, row: Row) -> Any:
         nonlocal chosen
-        if names is not OUTCOMES:
-            return first_value(row, names)
+        if names is not OUTCOMES:  # one that is null says that the outcome is unknown
+            return next((row[name] for name in names if name in row), first_value(row, names))
         chosen = chosen or next((name for name in OUTCOMES if _each_outcome(row.get(name))), "")
         if chosen:
             file.outcomes[chosen] = None
