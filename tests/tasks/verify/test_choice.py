@@ -268,3 +268,27 @@ def test_a_choice_is_looked_for_in_the_last_16384_characters():
     problem, rest = Problem(id="p", prompt=PROMPT, answer="B"), " so" * 5462  # 16,386 characters
     assert Choice().grade(f"The answer is B.{rest}", problem) is Grade.NO_ANSWER
     assert Choice().grade(f"{rest} The answer is B.", problem) is Grade.CORRECT
+
+
+@pytest.mark.parametrize(
+    "supposed",
+    [
+        "Option A would be correct if the plant were dead.",
+        "A would be the correct answer only at night.",
+        "If it were a fire, the answer would be A.",
+        "Had it been asked about fish, the answer would be A.",
+        "Many students think that A is correct.",
+        "One might think the answer is A.",
+        "A common mistake is to say that the answer is A.",
+        "It is tempting to assume that the correct answer is (A).",
+    ],
+)
+def test_what_is_only_supposed_counts_where_nothing_else_is_stated(supposed):
+    assert grade(f"The answer is B. {supposed}") == grade(f"{supposed} But the answer is B.") == "correct"
+    assert grade(f"The answer is A. {supposed.replace('A', 'B')}".replace("B common", "A common")) == "wrong"
+    assert grade(f"So I see. {supposed}") == "wrong" and grade(f"So I see. {supposed}", answer="A") == "correct"
+
+
+def test_a_statement_under_an_assumption_is_one():
+    for stated in ("If light is given, the answer is B.", "B is correct if it is green.", "We think the answer is B."):
+        assert grade(f"The answer is A. No, wait. {stated}") == "correct"

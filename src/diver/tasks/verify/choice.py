@@ -6,7 +6,8 @@ What counts as the choice, in this order, always the last of its kind and only a
 
 1. The last box or answer tags: `\\boxed{B}`, `\\boxed{\\text{(B)}}`, `\\boxed{B) the text}`, or an option's text.
 2. The last statement, in the languages of `languages`: "the answer is (B)", "Answer: B", "option B is correct", "I
-   choose B", "wait, it is B", or "so B" at the end; "the answer is A or B" is no choice.
+   choose B", "wait, it is B", or "so B" at the end; "the answer is A or B" is no choice. One that is only supposed ("B
+   would be correct if ...", "many students think that B is correct") counts where there is no other.
 3. The last line, if it begins with a label ("B. dead organisms") or is the text of one option. Then the last mention of
    an option ("I would go with option B") that is not rejected there ("option B is wrong", "not option B"). Then the
    last marked letter: `(B)`, `**B**`, `B)`, or a line that holds nothing else.
@@ -87,6 +88,18 @@ _STATEMENT = compile_later(
     rf"|選(?:択|擇)?(?!项|項|択肢){_STATED}",
     re.IGNORECASE,
 )
+_SUPPOSED = compile_later(  # before a statement, in its sentence
+    r"(?:\b(?:students?|people|many|most|some|someone|one|others|anyone|everyone|you)"
+    r"(?: (?:might|may|could|would|will|often|also|first|initially|wrongly|mistakenly|incorrectly)){0,3}"
+    r" (?:think|believe|say|assume|guess|argue|claim|conclude)s?"
+    r"|\b(?:mistake|error|misconception|tempting|tempted|temptation|wrong|incorrect)(?: (?:is|here|would be)){0,2}"
+    r" to (?:think|believe|say|assume|guess|conclude|claim))"
+    r"(?: that)?(?: the)?(?: (?:correct|right|final|best))?[ *(]{0,3}\Z",
+    re.IGNORECASE,
+)
+_WOULD = re.compile(r"\b(?:would|could|might)\b", re.IGNORECASE)
+_IF_BEFORE = re.compile(r"\b(?:if|unless|were|had|suppose)\b[^.!?\n]{0,100}\Z", re.IGNORECASE)
+_IF_BEHIND = re.compile(r"[^.!?\n]{0,40}\b(?:if|unless|only|had)\b", re.IGNORECASE)
 _GUESS = compile_later(
     rf"\b(?:maybe|perhaps|possibly|(?:it|this|that)?\s?(?:could|might|may) be){_SEP}{_NAMED}", re.IGNORECASE
 )
@@ -169,7 +182,7 @@ class Choice(Grader):
     """Grader "choice": correct, wrong or no_answer. Linear in the length of the response."""
 
     name = "choice"
-    rules = 13
+    rules = 14
     template = "boxed"
 
     def check_answer(self, problem: Problem) -> None:
@@ -303,8 +316,11 @@ def _latin(letter: str | None) -> str:
 
 
 def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> str | None:
-    """The label of the last match; "" if it is one of several in a row, None without any."""
-    last, end_of_row, denied = None, -1, -1
+    """The label of the last match; "" if it is one of several in a row, None without any.
+
+    A statement that is only supposed counts where there is no other.
+    """
+    last, supposed, end_of_row, denied = None, None, -1, -1
     for match in pattern.finditer(text):
         group = next(number for number, found in enumerate(match.groups(), 1) if found)
         label = _latin(match[group])
@@ -319,6 +335,9 @@ def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> st
             pattern is not _STATEMENT and _DENIED_ROW.match(text, end)
         ):
             continue
+        if pattern is _STATEMENT and _is_supposed(match):
+            supposed = label
+            continue
         before = _BEFORE.search(text, max(0, start - 32), start) if pattern is _ALONE else None
         if before and _is_another(before, label, options):
             last = ""
@@ -329,7 +348,16 @@ def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> st
             last, end_of_row = "", another.end(1)
         elif not match.start() < end_of_row <= match.end():  # otherwise the match is the last letter of a row
             last = label
-    return last
+    return supposed if last is None else last
+
+
+def _is_supposed(statement: re.Match[str]) -> bool:
+    """Whether a statement is of others, "many students think that B is correct", or of a case, "B would be if"."""
+    text, start, end = statement.string, statement.start(), statement.end()
+    if _SUPPOSED.search(text, max(0, start - 128), start):
+        return True
+    before = _IF_BEFORE.search(text, max(0, start - 128), start)
+    return bool(_WOULD.search(statement[0]) and (before or _IF_BEHIND.match(text, end)))
 
 
 def _is_denied_with_text(text: str, end: int, own: str) -> bool:
