@@ -42,7 +42,11 @@ _NUMBER = (
 )
 _FRACTION = r"(?P<fraction>\d+/\d+)(?=\.?(?:\s*$|\s+[A-Za-z]))"  # math-verify reads "1/3 ." as 1
 _LAST = re.compile(rf"(?:=\s*|[^\d\s.{_OPERATORS}]\.?\s+)(?:{_NUMBER}|{_FRACTION})[^\d$\]\\}}]*$")
-_FIRST = re.compile(rf"[^\d\n${_OPERATORS}]{{0,48}}\s{_NUMBER}")
+_CIRCUMSTANCE = (  # "Answer: After 3 weeks, Tom has 18 apples." and "Answer: In 5 days, he is done."
+    r"(?:[:\s*_]{0,6}(?i:after|at|before|by|during|for|from|if|in|on|over|since|when|with|within)\s"
+    r"(?:[^\n,$\\]|,(?=\d)){0,60},(?=\s[^\n.,]{0,60}\d))?"
+)
+_FIRST = re.compile(rf"{_CIRCUMSTANCE}[^\d\n${_OPERATORS}]{{0,48}}\s{_NUMBER}")
 _AFTER_EQUALS = re.compile(rf"\s+{_NUMBER}")
 _MENTION = re.compile("(?i:answer)")
 _ATTAINED = re.compile(
