@@ -14,7 +14,15 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from diver.core.settings import NonNegative, NonNegativeInt, PositiveInt, ZeroToOne, own_place, refuse_without_effect, settings
+from diver.core.settings import (
+    NonNegative,
+    NonNegativeInt,
+    PositiveInt,
+    ZeroToOne,
+    own_place,
+    refuse_without_effect,
+    settings,
+)
 from diver.core.types import DiverError, Group, Progress, Reward, State
 from diver.diversity import Diversity, needs_of, unspaced_note, with_diversity
 from diver.losses import ClipLoss, PolicyLoss
