@@ -289,6 +289,11 @@ def test_what_is_only_supposed_counts_where_nothing_else_is_stated(supposed):
     assert grade(f"So I see. {supposed}") == "wrong" and grade(f"So I see. {supposed}", answer="A") == "correct"
 
 
+def test_two_options_that_are_only_supposed_are_no_choice():
+    said = "If it were dark, the answer would be A or B."
+    assert grade(said) == grade(said, answer="A") == "no_answer" and grade(f"The answer is B. {said}") == "correct"
+
+
 def test_a_statement_under_an_assumption_is_one():
     for stated in ("If light is given, the answer is B.", "B is correct if it is green.", "We think the answer is B."):
         assert grade(f"The answer is A. No, wait. {stated}") == "correct"

@@ -335,16 +335,16 @@ def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> st
             pattern is not _STATEMENT and _DENIED_ROW.match(text, end)
         ):
             continue
-        if pattern is _STATEMENT and _is_supposed(match):
-            supposed = label
-            continue
         before = _BEFORE.search(text, max(0, start - 32), start) if pattern is _ALONE else None
         if before and _is_another(before, label, options):
             last = ""
             continue
         beside = _NEXT.match(text, end) if pattern is _STATEMENT else _BELOW.match(text, end)
         another = _ANOTHER.match(text, end) or beside or (match[group].islower() and _SMALL_TOO.match(text, end))
-        if another and _is_another(another, label, options):
+        is_row = bool(another and _is_another(another, label, options))
+        if pattern is _STATEMENT and _is_supposed(match):
+            supposed = "" if is_row else label
+        elif another and is_row:
             last, end_of_row = "", another.end(1)
         elif not match.start() < end_of_row <= match.end():  # otherwise the match is the last letter of a row
             last = label
