@@ -6,6 +6,7 @@ from diver.recipe.flags import parse
 
 COMMON = {
     "what to evaluate": "run step all_steps model benchmarks limit",
+    "weights between two models": "alphas temperatures base",
     "sampling": "samples k temperature max_tokens template seed generator url max_num_seqs",
     "grading and results": "grader out format figures",
 }
@@ -16,7 +17,15 @@ def command(args: Sequence[str]) -> None:
     from diver.evaluate.config import EvalConfig
 
     config = parse(EvalConfig, "diver eval", args, COMMON)
-    if config.run:
+    if config.alphas:
+        from diver.evaluate.of_run import front_of_run, read_run
+
+        front_of_run(config)
+        if config.run:
+            from diver.look.run_page import write_report
+
+            print(f"page: {write_report(read_run(config.run).folder)}")
+    elif config.run:
         from diver.evaluate.of_run import evaluate_run
 
         evaluate_run(config)

@@ -1,6 +1,7 @@
 """The settings of `diver eval`, checked before anything is sampled."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +31,13 @@ class EvalConfig(Export):
     """Step of the checkpoint to evaluate (runs only). Default: the last."""
     all_steps: bool = False
     """Evaluate every checkpoint (runs only)."""
+    alphas: str = ""
+    """Weights between the base (0) and the trained model (1) to evaluate, such as 0,0.5,1: their front. The models are
+    those of a run, or --base and --model."""
+    temperatures: str = ""
+    """Sampling temperatures of a front. Default: the run's, or --temperature."""
+    base: str = ""
+    """The base model of a front: folder, or id on the hub (--model only)."""
     model: str = ""
     """Folder of the model, or its id on the hub. Folders are in Hugging Face layout. `countdown` is the policy that
     comes with DIVER."""
@@ -47,8 +55,9 @@ class EvalConfig(Export):
     out: Path | None = None
     """Folder of the results. Default: runs/eval/ and the name of the model or run. A run of several seeds has
     PARENT/seed_N there. A comparison is written only where this is given."""
-    generator: Literal["transformers", "vllm", "endpoint"] = "transformers"
-    """Sampler: a library in this process, or an OpenAI-compatible server."""
+    generator: Literal["transformers", "tree", "vllm", "endpoint"] = "transformers"
+    """Sampler: a library in this process, or an OpenAI-compatible server. `tree` counts equal responses and runs their
+    common beginnings once (transformers). It is the fastest for a small policy that repeats itself."""
     max_num_seqs: NonNegativeInt = 0
     """Number of responses sampled at a time; 0: automatic. With transformers, automatic is what fits into a
     GPU, and 512 or fewer on a CPU. With an endpoint it is 64 requests, which is few for a large server. vLLM in this
@@ -105,10 +114,21 @@ class EvalConfig(Export):
         for flag, given in (("--url", self.url), ("--timeout", self.timeout)):
             if given and self.generator != "endpoint":
                 raise DiverError(f"{flag} {given}: is used only with --generator endpoint, not {self.generator!r}")
-        if self.extra and self.generator == "transformers":
+        if self.base and not (self.model and self.alphas):
+            raise DiverError(f"--base {self.base}: is the base model of a front; give --model and --alphas, too")
+        if self.temperatures and not self.alphas:
+            raise DiverError("--temperatures: is for a front; give --alphas, or one --temperature")
+        if self.alphas and (self.generator == "endpoint" or (self.run is None and not self.base)):
+            raise DiverError("--alphas: name a run, or --base and --model, which this machine can load")
+        if self.alphas and self.all_steps:
+            raise DiverError("--alphas and --all-steps: give one of them; --step chooses the checkpoint of a front")
+        if self.extra and self.generator in ("transformers", "tree"):
             raise DiverError(f"--extra {self.extra}: is used only with --generator endpoint or vllm")
         if self.url and not self.url.startswith(("http://", "https://")):
             raise DiverError(f"--url {self.url}: must begin with http:// or https://")
+        if any(not 0 <= alpha <= 1 for alpha in parse_numbers("--alphas", self.alphas)):
+            raise DiverError(f"--alphas {self.alphas}: must be from 0, the base model, to 1, the trained one")
+        parse_numbers("--temperatures", self.temperatures)
         read_json_flag("--extra", self.extra)
         read_json_flag("--chat-template-kwargs", self.chat_template_kwargs)
 
@@ -123,6 +143,17 @@ class EvalConfig(Export):
     @property
     def template_variables(self) -> dict[str, Any]:
         return read_json_flag("--chat-template-kwargs", self.chat_template_kwargs)
+
+
+def parse_numbers(flag: str, text: str) -> list[float]:
+    """Different numbers of at least 0, separated by commas, in rising order."""
+    try:
+        numbers = sorted({float(part) for part in text.split(",") if part.strip()})
+    except ValueError:
+        numbers = [-1.0]
+    if not all(0 <= number < math.inf for number in numbers):
+        raise DiverError(f"{flag} {text}: must be numbers of at least 0 separated by commas, such as 0,0.5,1")
+    return numbers
 
 
 def parse_ks(text: str) -> list[int]:

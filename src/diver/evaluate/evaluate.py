@@ -106,13 +106,13 @@ def evaluate(
     }
     size = f"{task.name}: {counted(len(problems), 'problem')} x {counted(task.samples, 'sample')}"
     total = len(problems) * task.samples
-    have = {(row["problem"], row["sample"]) for row in _rows(task, generations, keys)}
+    have = {key for row in _rows(task, generations, keys) for key in _samples(row)}
     if missing := total - len(have):
         log(f"{size}; {counted(missing, 'response')} to sample, of up to {counted(task.max_tokens, 'token')}")
         _sample(task, open_generator(), generations, keys, have, log, progress)
     known = {(row["problem"], row["sample"]): row for row in _rows(task, grades, graded_keys)}
     before, graded = {*known}, 0
-    scored = {key for key, row in known.items() if row["grade"] in SCORED}
+    scored = {key for row in known.values() if row["grade"] in SCORED for key in _samples(row)}
     if len(scored) < total:
         ungraded = (
             row
@@ -149,6 +149,11 @@ def evaluate(
 def _rows(task: Task, log: Log, keys: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """The rows that belong to the task."""
     return (r for r in log.rows() if keys.get(r["problem"]) == r["key"] and r["sample"] < task.samples)
+
+
+def _samples(row: Mapping[str, Any]) -> Iterator[Key]:
+    """The samples that a row stands for: `count`, from `sample` on."""
+    return ((row["problem"], row["sample"] + i) for i in range(row.get("count", 1)))
 
 
 def _sample(

@@ -5,19 +5,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from diver.core.files import read_json, table
+from diver.core.files import read_json, table, write_text
 from diver.core.run_folder import by_step, run_name, runs_in
 from diver.core.types import DiverError
 from diver.evaluate.comparison import compare, digests, other_problems
-from diver.evaluate.config import EvalConfig
+from diver.evaluate.config import EvalConfig, parse_numbers
 from diver.evaluate.evaluate import AUTO, grader_for, problem_digest
+from diver.evaluate.front import FILE as FRONT
+from diver.evaluate.front import Pair, evaluate_front, write_front
 from diver.evaluate.run import run
 from diver.recipe.data import Source
 from diver.recipe.recipe import Recipe, flatten, make_recipe
 from diver.recipe.run import contents
+from diver.recipe.sections import Model
 from diver.tasks.benchmarks import Benchmark, Loaded
 from diver.tasks.splits import load
 from diver.tasks.templates import prompted, template_for
+from diver.tasks.verify import DEFAULT
 
 SECTIONS = ("run", "model", "data", "sample", "evaluate", "verify")  # not the method: its code may be gone
 
@@ -35,18 +39,8 @@ class TrainedRun(NamedTuple):
 def evaluate_run(config: EvalConfig) -> list[Path]:
     """Evaluate the base model and the chosen checkpoints of `config.run`, and print the comparison; returns the
     results."""
-    trained = read_run(config.run or Path())
+    trained, config, eval_problems = _prepared(config)
     recipe, steps = trained.recipe, [0, *_steps(config, trained)]
-    _check_contents(trained, config)
-    eval_problems = held_out(recipe, config)
-    config = dataclasses.replace(
-        config,
-        template=config.template or eval_problems.benchmark.template,
-        temperature=recipe.evaluate.temperature if config.temperature is None else config.temperature,
-        max_tokens=config.max_tokens or recipe.sample.max_tokens,
-        stop_token_ids=config.stop_token_ids or recipe.sample.stop_token_ids,
-        seed=recipe.run.seed if config.seed is None else config.seed,
-    )
     benchmarks = None if config.benchmarks else [eval_problems]
     log = config.notes()
     results = []
@@ -68,6 +62,51 @@ def evaluate_run(config: EvalConfig) -> list[Path]:
     return results
 
 
+def front_of_run(config: EvalConfig) -> Path:
+    """Evaluate the front of `config.run`, or of --base and --model; returns its front.json.
+
+    That of a run on its own problems is also RUN/eval/front.json, which its page draws.
+    """
+    verification, benchmarks, folder = DEFAULT, None, None
+    if config.run:
+        trained, config, eval_problems = _prepared(config)
+        step, verification = _steps(config, trained)[0], trained.recipe.verify
+        ends = _ends(trained, step)
+        benchmarks = None if config.benchmarks else [eval_problems]
+        folder = trained.folder / "eval" if benchmarks else None
+        out = config.out or Path("runs/eval") / run_name(trained.folder) / f"front_{step:04d}"
+    else:
+        ends = Model(path=config.base), Model(path=config.model)
+        out = config.out or Path("runs/eval") / f"front_{Path(config.base).name}_{Path(config.model).name}"
+    given = [] if config.temperature is None else [config.temperature]
+    temperatures = parse_numbers("--temperatures", config.temperatures) or given
+    if not temperatures:
+        raise DiverError("--alphas: name the temperatures of a front of --base and --model by --temperatures")
+    pairs = [Pair(alpha, t) for alpha in parse_numbers("--alphas", config.alphas) for t in temperatures]
+    front = evaluate_front(config, *ends, benchmarks, out, pairs, verification, config.notes())
+    file = write_front(out, front)
+    if folder:
+        write_text(folder / FRONT, file.read_text(encoding="utf-8"))
+    return file
+
+
+def _prepared(config: EvalConfig) -> tuple[TrainedRun, EvalConfig, Loaded]:
+    """The run, the settings with those of the run where none are given, and its held-out problems."""
+    trained = read_run(config.run or Path())
+    recipe = trained.recipe
+    _check_contents(trained, config)
+    eval_problems = held_out(recipe, config)
+    config = dataclasses.replace(
+        config,
+        template=config.template or eval_problems.benchmark.template,
+        temperature=recipe.evaluate.temperature if config.temperature is None else config.temperature,
+        max_tokens=config.max_tokens or recipe.sample.max_tokens,
+        stop_token_ids=config.stop_token_ids or recipe.sample.stop_token_ids,
+        seed=recipe.run.seed if config.seed is None else config.seed,
+    )
+    return trained, config, eval_problems
+
+
 def read_run(path: Path) -> TrainedRun:
     """The run of a run folder, or of a checkpoint folder in it. DiverError if `path` is neither."""
     for folder in (path, *path.parents):
@@ -84,6 +123,17 @@ def read_run(path: Path) -> TrainedRun:
     checkpoints = by_step(folder / "checkpoints")
     named = [step for step, p in checkpoints.items() if p.resolve() == path.resolve()]
     return TrainedRun(folder, read, checkpoints, named[0] if named else None)
+
+
+def trained_model(path: Path) -> tuple[Model, Model]:
+    """The base model of a run, and the checkpoint that `path` names, by default the last."""
+    trained = read_run(path)
+    return _ends(trained, _steps(EvalConfig(run=path), trained)[0])
+
+
+def _ends(trained: TrainedRun, step: int) -> tuple[Model, Model]:
+    base = trained.recipe.model
+    return base, dataclasses.replace(base, path=str(trained.checkpoints[step]), revision=None)
 
 
 def _steps(config: EvalConfig, trained: TrainedRun) -> list[int]:

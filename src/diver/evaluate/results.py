@@ -121,9 +121,9 @@ def table_of(results: Results) -> Table:
         rows[r["title"]] = [
             *(r["problems"], r["samples"]),
             *([float(r["temperature"])] if several else []),
-            *(_estimate(r, f"avg@{r['samples']}" if name == "avg@n" else name) for name in names),
-            *(_estimate(r, name) if exact is kind else UNKNOWN for name in largest for kind in kinds),
-            *(_estimate(r, "pair_diversity") if exact is kind else UNKNOWN for kind in of_pairs),
+            *(estimate(r, f"avg@{r['samples']}" if name == "avg@n" else name) for name in names),
+            *(estimate(r, name) if exact is kind else UNKNOWN for name in largest for kind in kinds),
+            *(estimate(r, "pair_diversity") if exact is kind else UNKNOWN for kind in of_pairs),
             *([support] if of_pairs else []),
             *(number(r.get("effective_solutions")) if exact is kind else None for kind in of_pairs),
             *(r["random_baseline"], r["unscored"]),
@@ -138,14 +138,14 @@ def benchmark_table(results: Results) -> str:
     return markdown(header, [sizes, *rows]) + f"\n{NOTE}\n"
 
 
-def _estimate(result: Mapping[str, Any], name: str) -> Estimate:
+def estimate(result: Mapping[str, Any], name: str) -> Estimate:
     stored = result["estimates"].get(name, {})
     return Estimate(*(number(stored.get(end)) for end in Estimate._fields))
 
 
 def write_curves(results: Results, *paths: Path) -> Sequence[Path]:
     """One line per benchmark over k, with its interval. Returns the paths; none if no response was scored."""
-    estimates = [{k: _estimate(result, f"pass@{k}") for k in result["k"]} for result in results.values()]
+    estimates = [{k: estimate(result, f"pass@{k}") for k in result["k"]} for result in results.values()]
     curves = [{k: e for k, e in of.items() if not math.isnan(e.mean)} for of in estimates]
     if not paths or not any(curves):
         return ()

@@ -27,7 +27,7 @@ from diver.tasks import hub
 from diver.tasks.benchmarks import Loaded, load
 from diver.tasks.templates import TEMPLATES, chat_template_for, check_used, prompted
 from diver.tasks.testbeds import policy_folder
-from diver.tasks.verify import DEFAULT, Verification
+from diver.tasks.verify import DEFAULT, EnvironmentGrader, Verification, get_grader
 
 SECRET = re.compile(r"(key|token|secret|password|authorization)$", re.IGNORECASE)
 
@@ -46,8 +46,38 @@ def run(
     require("scipy", "matplotlib")  # the table and the curves at the end need them
     show, log = log, config.notes(log)
     generator = sampler(config, policy)
-    tasks = make_tasks(config, generator, benchmarks)
     out = config.out or Path("runs/eval") / generator.model.replace("/", "--")
+    results, every = evaluate_model(config, generator, benchmarks, out, verification, log)
+    table, text = table_of(every), benchmark_table(every)
+    write_text(out / "table.md", text)
+    written = [*config.write(table, out), *write_curves(every, *config.figure_paths(out, "pass_at_k"))]
+    config.show(table, f"\n{text}", show)
+    for name, result in results.items():
+        log(f"{name}: " + ", ".join(f"{count} {grade}" for grade, count in result["grades"].items()))
+        if result["unscored"]:
+            total = result["problems"]
+            passed = {k: result["estimates"][f"pass@{k}"]["problems"] for k in result["k"]}
+            few = [f"; Pass@{k} covers {n or 'none'} of {total} problems" for k, n in passed.items() if n < total]
+            said = f"{name}: {result['unscored']} responses are unscored: left out, not counted as wrong"
+            log(said + "".join(few))
+    log(f"results: {', '.join([f'{out}/results.json', 'table.md', *(path.name for path in written)])}")
+    return out
+
+
+def evaluate_model(
+    config: EvalConfig,
+    generator: "SamplerHandle",
+    benchmarks: Sequence[Loaded] | None,
+    out: Path,
+    verification: Verification = DEFAULT,
+    log: Callable[[str], Any] = lambda line: None,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The missing parts of the evaluation of one model in the folder `out`.
+
+    Returns:
+        The results of the benchmarks by name, and all results of the folder, which results.json has.
+    """
+    tasks = make_tasks(config, generator, benchmarks)
     file = out / "results.json"
     with ResultFolder(out, generator.model, provenance()) as folder:
         earlier = read_results(file)["benchmarks"] if file.exists() else {}
@@ -74,20 +104,7 @@ def run(
         titles = Counter(result["title"] for result in every.values())
         every = {name: {**r, "title": name if titles[r["title"]] > 1 else r["title"]} for name, r in every.items()}
         write_text(file, to_json({"model": generator.model, "benchmarks": every}, indent=1) + "\n")
-        table, text = table_of(every), benchmark_table(every)
-        write_text(out / "table.md", text)
-        written = [*config.write(table, out), *write_curves(every, *config.figure_paths(out, "pass_at_k"))]
-    config.show(table, f"\n{text}", show)
-    for name, result in results.items():
-        log(f"{name}: " + ", ".join(f"{count} {grade}" for grade, count in result["grades"].items()))
-        if result["unscored"]:
-            total = result["problems"]
-            passed = {k: result["estimates"][f"pass@{k}"]["problems"] for k in result["k"]}
-            few = [f"; Pass@{k} covers {n or 'none'} of {total} problems" for k, n in passed.items() if n < total]
-            said = f"{name}: {result['unscored']} responses are unscored: left out, not counted as wrong"
-            log(said + "".join(few))
-    log(f"results: {', '.join([f'{out}/results.json', 'table.md', *(path.name for path in written)])}")
-    return out
+    return results, every
 
 
 def _check_same_problems(file: Path, earlier: Mapping[str, Any] | None, task: Task) -> None:
@@ -142,8 +159,8 @@ def sampler(config: EvalConfig, policy: Model | None = None) -> SamplerHandle:
         name, path = f"{path if bundled else folder.resolve().name}@{fingerprint(folder)}", str(folder)
     else:
         name = f"{path}@{hub.newest_commit(path, 'model', policy.revision) or 'offline'}"
-    if config.generator == "vllm":  # other arithmetic, so another name
-        name = f"{name}-vllm"
+    if config.generator in ("vllm", "tree"):  # other arithmetic, or other random streams, so another name
+        name = f"{name}-{config.generator}"
     return SamplerHandle(name, cache(lambda: load_generator(config, policy, path, name)), policy)
 
 
@@ -182,7 +199,12 @@ def load_generator(config: EvalConfig, policy: Model, path: str, name: str) -> G
     from diver.sample.hf import HFGenerator
     from diver.sample.policy import load_policy
 
-    return HFGenerator(load_policy(policy, inference=True), name, config.max_num_seqs)
+    loaded = load_policy(policy, inference=True)
+    if config.generator == "tree":
+        from diver.sample.prefix_tree import PrefixTreeGenerator
+
+        return PrefixTreeGenerator(loaded, name, seed=config.seed or 0)
+    return HFGenerator(loaded, name, config.max_num_seqs)
 
 
 def sampler_metadata(config: EvalConfig) -> dict[str, Any]:
@@ -236,7 +258,12 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
     samples = 1 if benchmark.temperature == 0 else config.samples or max([benchmark.samples, *ks])
     if ks and max(ks) > samples:
         raise DiverError(f"{benchmark.name}: k = {max(ks)} needs more than {samples} samples; raise --samples")
+    # Responses of the prefix tree depend on all prompts and on their number.
+    tree = {"tree": [samples, digest(*(p.prompt for p in loaded.problems))]} if config.generator == "tree" else {}
+    if tree and any(isinstance(get_grader(p.verifier), EnvironmentGrader) for p in loaded.problems):
+        raise DiverError(f"{benchmark.name}: --generator tree: cannot play trajectories; omit it")
     depends_on = {
+        **tree,
         "model": model.model,
         "template": dataclasses.asdict(TEMPLATES[template]),
         **variables,

@@ -40,8 +40,9 @@ class Prefixes(NamedTuple):
 class PrefixTreeGenerator:
     """See `diver.sample.base.Generator`; a generation stands for `count` samples, the most frequent response first.
 
-    All samples of a call come from one random stream, keyed by `seed`; the seeds of the requests are not used. The
-    rollouts have no log-probs and no entropy. Samples cannot be completed later, so `have` must be empty.
+    MAX_PROMPTS prompts share a random stream, keyed by `seed` and their place; the seeds of the requests are not used.
+    The rollouts have no log-probs and no entropy. These prompts are sampled completely or not at all, so a resumed call
+    equals an uninterrupted one; other requests are other samples.
     """
 
     def __init__(self, policy: Policy, name: str = "", *, seed: int, max_prefixes: int = 2048) -> None:
@@ -51,19 +52,20 @@ class PrefixTreeGenerator:
     def generate(
         self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = ()
     ) -> Iterator[Generation]:
-        if any(request.key in have for request in requests):
-            raise ValueError("the prefix tree samples all responses of a problem at once: `have` must be empty")
         tokens = prompts_that_fit({r.problem_id: r.prompt for r in requests}, self)
         samples = Counter(request.problem_id for request in requests)
-        rng = np.random.default_rng(self.seed)
         for start in range(0, len(tokens), MAX_PROMPTS):
             names = [*tokens][start : start + MAX_PROMPTS]
+            if all((name, sample) in have for name in names for sample in range(samples[name])):
+                continue
+            rng = np.random.default_rng([self.seed, start])
             prompts, counts = [tokens[name] for name in names], [samples[name] for name in names]
             results = sample_counts(self.policy, prompts, counts, params, self.max_prefixes, rng)
             for name, responses in zip(names, results, strict=True):
                 sample = 0
                 for rollout, count in responses:
-                    yield Generation(name, sample, rollout.replace(index=sample), count)
+                    if (name, sample) not in have:
+                        yield Generation(name, sample, rollout.replace(index=sample), count)
                     sample += count
 
 

@@ -56,6 +56,16 @@ def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | 
     raise DiverError(f"{name}: {reason}{_meant(name, kind)}")
 
 
+def download(name: str, revision: str | None = None) -> Path:
+    """The folder of a model of the hub on this machine, downloaded where it is missing. Raises what `newest_commit`
+    raises."""
+    from huggingface_hub import snapshot_download
+
+    newest_commit(name, "model", revision)
+    files = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
+    return Path(snapshot_download(name, revision=revision, allow_patterns=files))
+
+
 def _downloaded_commit(name: str, kind: str, revision: str) -> str | None:
     """The commit that a branch or tag stood for when it was downloaded, by the cache's layout;
     a commit stands for itself."""

@@ -1,0 +1,129 @@
+"""Fronts: the policies between an untrained and a trained one, each at several temperatures.
+
+A front shows what a policy reaches without further training. Its pairs (alpha, temperature) trade Pass@1 for Pass@k.
+So two methods are compared by the best pair of each for a k, and not at one temperature.
+"""
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diver.core.files import make_folder, to_json, write_text
+from diver.core.statistics import UNKNOWN, interval, pass_at_k
+from diver.core.tables import Cell, Measure, Table, export
+from diver.evaluate.config import EvalConfig
+from diver.evaluate.results import estimate
+from diver.evaluate.run import SamplerHandle, evaluate_model, load_generator, sampler
+from diver.recipe.sections import Model
+from diver.sample.blend import blend, model_folder
+from diver.tasks.benchmarks import Loaded
+from diver.tasks.verify import DEFAULT, Verification
+
+FILE = "front.json"
+HALVES = "half of each"
+ABOUT = (
+    "alpha 0 is the base model and alpha 1 the trained one. Half of each: k / 2 samples of each of them, estimated "
+    "from the same samples."
+)
+
+
+class Pair(NamedTuple):
+    """A policy of a front: weights base + alpha (trained - base), sampled at a temperature."""
+
+    alpha: float
+    temperature: float
+
+    def __str__(self) -> str:
+        return f"alpha {self.alpha:g}, temperature {self.temperature:g}"
+
+    @property
+    def folder(self) -> str:
+        return f"alpha_{self.alpha:g}_temperature_{self.temperature:g}"
+
+
+def between(config: EvalConfig, base: Model, trained: Model, alpha: float) -> SamplerHandle:
+    """The generator of the weights at `alpha`, which are written when it opens, and deleted once they are loaded."""
+    if alpha in (0, 1):
+        return sampler(config, trained if alpha else base)
+    ends = [sampler(config, model) for model in (base, trained)]
+    name = f"{ends[1].model}*{alpha:g}+{ends[0].model}*{1 - alpha:g}"
+
+    @cache
+    def opened() -> Any:
+        with tempfile.TemporaryDirectory(prefix="diver-blend-", dir=config.out) as work:
+            folder = Path(work) / "weights"
+            blend(model_folder(base), model_folder(trained), alpha, folder)
+            return load_generator(
+                config, dataclasses.replace(trained, path=str(folder), revision=None), str(folder), name
+            )
+
+    return ends[1]._replace(model=name, open=opened)
+
+
+def evaluate_front(
+    config: EvalConfig,
+    base: Model,
+    trained: Model,
+    benchmarks: Sequence[Loaded] | None,
+    out: Path,
+    pairs: Sequence[Pair],
+    verification: Verification = DEFAULT,
+    log: Callable[[str], Any] = lambda line: None,
+) -> dict[Pair, dict[str, Any]]:
+    """The results of every pair by benchmark, each stored and resumed in a folder of its own in `out`."""
+    make_folder(out)
+    of_models = dataclasses.replace(
+        config, run=None, step=None, alphas="", temperatures="", base="", model=trained.path, out=out
+    )
+    found = {}
+    for alpha in dict.fromkeys(pair.alpha for pair in pairs):
+        generator = between(of_models, base, trained, alpha)  # one for all temperatures, so it is loaded once
+        for pair in (pair for pair in pairs if pair.alpha == alpha):
+            log(str(pair))
+            of_pair = dataclasses.replace(of_models, temperature=pair.temperature)
+            found[pair] = evaluate_model(of_pair, generator, benchmarks, out / pair.folder, verification)[0]
+    return found
+
+
+def halves(base: Mapping[str, Any], trained: Mapping[str, Any], k: int) -> np.ndarray:
+    """Pass@k of k / 2 samples of each of two policies, by problem: 1 - (1 - Pass@(k/2)) (1 - Pass@(k/2)), unbiased
+    since the samples are independent. NaN where a problem has fewer samples."""
+    one, other = (
+        pass_at_k([row["n"] for row in result["per_problem"]], [row["c"] for row in result["per_problem"]], k // 2)
+        for result in (base, trained)
+    )
+    return 1 - (1 - one) * (1 - other)
+
+
+def front_table(front: Mapping[Pair, Mapping[str, Any]]) -> Table:
+    """Pass@k of every pair, and of half of the samples from each end at each temperature that both ends have."""
+    ks = sorted({k for result in front.values() for k in result["k"]})
+    rows: dict[str, list[Cell]] = {
+        str(pair): [estimate(result, f"pass@{k}") for k in ks] for pair, result in front.items()
+    }
+    for temperature in dict.fromkeys(pair.temperature for pair in front):
+        base, trained = (front.get(Pair(alpha, temperature)) for alpha in (0.0, 1.0))
+        if base and trained:
+            values = {k: halves(base, trained, k) for k in ks if k % 2 == 0}
+            rows[f"{HALVES}, temperature {temperature:g}"] = [
+                interval(values[k], (0, 1)) if k in values else UNKNOWN for k in ks
+            ]
+    return Table("policy", [Measure(f"pass@{k}", f"Pass@{k}", 100) for k in ks], rows)
+
+
+def write_front(out: Path, front: Mapping[Pair, Mapping[str, Mapping[str, Any]]]) -> Path:
+    """Write front.json and front.md in `out` and print the tables. Returns front.json."""
+    names = [*next(iter(front.values()))]
+    tables = {name: front_table({pair: results[name] for pair, results in front.items()}) for name in names}
+    text = "\n".join(f"{name}\n\n{export(table, 'markdown')}" for name, table in tables.items())
+    text += f"\nPass@k in per cent, with 95 % intervals over problems. {ABOUT}\n"
+    write_text(out / "front.md", text)
+    data = {name: {"columns": [m.name for m in t.measures], "rows": t.records()} for name, t in tables.items()}
+    write_text(out / FILE, to_json(data, indent=1) + "\n")
+    print(f"\n{text}\nresults: {out}/{FILE}, front.md")
+    return out / FILE
