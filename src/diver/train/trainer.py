@@ -124,6 +124,7 @@ class Trainer:
         recipe, method = self.recipe, self.method
         progress = Progress(step - 1, self.schedule_steps)
         timings: dict[str, float] = {}
+        start = time.process_time()
         verified, groups = self._batch(step, progress, timings, bar)
         batches = len(verified) // recipe.train.batch_size
         self.folder.write_rollouts(step, groups)
@@ -158,6 +159,7 @@ class Trainer:
             **(method.replay.metrics(self.state) if replays else {}),
             **({"sample/batches": batches} if method.selection.filter_groups else {}),
             **timings,
+            "time/cpu": time.process_time() - start,
         }
 
     def _batch(
