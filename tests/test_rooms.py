@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOMS = [
-    "core", "diversity", "losses", "methods", "recipe", "tasks", "sample", "evaluate", "train", "integrations", "look",
+    "core", "diversity", "losses", "methods", "recipe", "tasks", "sample", "evaluate", "train", "integrations", "look", "sweep",
     "cli", "__main__",
 ]  # fmt: skip
 SOURCE = Path(__file__).parents[1] / "src" / "diver"

@@ -1,8 +1,8 @@
 """The problems on which fronts are compared: `evaluate.source.path = "fronts.problems:countdown"`.
 
 Training problems are those of the final runs of the replay study. The evaluation has problems that neither that study
-nor the comparison of methods evaluated on. Each level has the share that it has in training. The first `SELECTION` choose
-weights and temperature; the other `HELD_OUT` judge.
+nor the comparison of methods evaluated on. Each level has the share that it has in training. The first `SELECTION`
+choose weights and temperature; the other `HELD_OUT` judge.
 """
 
 from __future__ import annotations

@@ -86,9 +86,9 @@ def lasting(stream: io.TextIOWrapper) -> io.TextIOWrapper:
 
 def own_commands() -> dict[str, Callable[[Sequence[str]], None]]:
     """The verbs of this package, imported after --quiet is seen: tqdm reads NO_BARS when it is imported."""
-    from diver.cli import blend, browse, compare, eval, grade, judge, measure, methods, train
+    from diver.cli import blend, browse, compare, eval, grade, judge, measure, methods, sweep, train
 
-    modules = (train, eval, blend, compare, grade, measure, browse, methods, judge)
+    modules = (train, sweep, eval, blend, compare, grade, measure, browse, methods, judge)
     return {module.__name__.rpartition(".")[2]: module.command for module in modules}
 
 

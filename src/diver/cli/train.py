@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -18,7 +17,7 @@ from diver.core.run_folder import RunFolder, set_aside
 from diver.core.settings import Errors
 from diver.core.tables import clean
 from diver.core.types import DiverError
-from diver.recipe.load import RecipeArguments, parse_arguments
+from diver.recipe.load import RecipeArguments, parse_arguments, parse_seeds
 from diver.recipe.recipe import Recipe
 from diver.recipe.run import open_run
 
@@ -243,14 +242,3 @@ def console(folder: Path) -> Callable[[bool], None]:
             tqdm.write("\n".join(result_lines(folder)))
 
     return watch
-
-
-def parse_seeds(text: str) -> list[int]:
-    """0..4 as 0, 1, 2, 3, 4; 0,3,7 as they are. DiverError for anything else."""
-    seeds: list[int] = []
-    if re.fullmatch(r"\d+\.\.\d+|\d+(, *\d+)*", text, re.ASCII):
-        first, dots, last = text.partition("..")
-        seeds = [*range(int(first), int(last) + 1)] if dots else [int(part) for part in text.split(",")]
-    if not seeds or len({*seeds}) < len(seeds):
-        raise DiverError(f"--seeds {text}: must be FIRST..LAST or different numbers with commas, such as 0..4 or 0,3,7")
-    return seeds

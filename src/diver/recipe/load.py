@@ -1,6 +1,7 @@
 """Load a recipe: the TOML file and the flags that override it."""
 
 import dataclasses
+import re
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -126,3 +127,14 @@ def _meant(flag: str, kinds: Iterable[str]) -> list[str]:
     same = [key for key, last in keys.items() if last == name]
     level = len(tables) or min((key.count(".") for key in same), default=0)
     return [key for key in same if key.count(".") == level][:2]
+
+
+def parse_seeds(text: str) -> list[int]:
+    """0..4 as 0, 1, 2, 3, 4; 0,3,7 as they are. DiverError for anything else."""
+    seeds: list[int] = []
+    if re.fullmatch(r"\d+\.\.\d+|\d+(, *\d+)*", text, re.ASCII):
+        first, dots, last = text.partition("..")
+        seeds = [*range(int(first), int(last) + 1)] if dots else [int(part) for part in text.split(",")]
+    if not seeds or len({*seeds}) < len(seeds):
+        raise DiverError(f"--seeds {text}: must be FIRST..LAST or different numbers with commas, such as 0..4 or 0,3,7")
+    return seeds

@@ -1,0 +1,189 @@
+"""Which pair of a setting is best for a k, by the selection problems; and what it gains, by the others.
+
+Nothing here reads a held-out count before the pairs are chosen: `Policy.best` reads the selection problems alone.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diver.core.statistics import UNKNOWN as NO_ESTIMATE
+from diver.core.statistics import Estimate, pass_at_k
+from diver.evaluate.comparison import Values, difference
+from diver.evaluate.front import Pair
+from diver.sweep.plan import HELD_OUT, SELECTION, UNTRAINED, Plan
+from diver.sweep.records import Record
+
+BOUNDS = (0.0, 1.0)
+LEVEL = 0.95
+
+
+class Policy(NamedTuple):
+    """A setting, or the untrained policy, with the records of its runs by seed."""
+
+    label: str
+    runs: Mapping[int, Record]
+    choosing: Sequence[int]
+    """The seeds that choose pairs."""
+
+    def values(self, part: str, pair: Pair, k: int) -> Values:
+        """Seed -> Pass@k of each problem, of the runs that were sampled at this pair."""
+        name = f"{pair.alpha:g} {pair.temperature:g}"
+        return {
+            seed: pass_at_k(*scored(run["fronts"][part][name], run["samples"]), k)
+            for seed, run in self.runs.items()
+            if name in run["fronts"][part]
+        }
+
+    def pairs(self, part: str) -> list[Pair]:
+        """The pairs at which the first run was sampled, by rising alpha and temperature."""
+        run = next(iter(self.runs.values()), None)
+        return sorted(Pair(*map(float, name.split())) for name in run["fronts"][part]) if run else []
+
+    def best(self, k: int) -> tuple[Pair, float] | None:
+        """The pair with the highest mean Pass@k over the selection problems and the choosing seeds, and this mean.
+
+        Of equal pairs it is the one of lower alpha, then of lower temperature, which is nearer to no training.
+        None while a choosing seed has no record.
+        """
+        if not set(self.choosing) <= self.runs.keys():
+            return None
+        means = {
+            pair: float(np.mean([of[seed] for seed in self.choosing]))
+            for pair in self.pairs(SELECTION)
+            if (of := self.values(SELECTION, pair, k)).keys() >= {*self.choosing}
+        }
+        if not means:
+            return None
+        top = max(means.values())
+        return next((pair, mean) for pair, mean in means.items() if mean >= top - 1e-9)
+
+
+def scored(counts: Sequence[Any], samples: int) -> tuple[np.ndarray, np.ndarray]:
+    """Scored and correct samples of each problem, from the counts of a record."""
+    pairs = [(c, samples) if isinstance(c, int) else c for c in counts]
+    return np.array([n for _, n in pairs]), np.array([c for c, _ in pairs])
+
+
+def policies(plan: Plan, records: Mapping[str, Record]) -> dict[str, Policy]:
+    """The untrained policy and the settings that have a record, by label.
+
+    The untrained policy is among the pairs of every setting, as alpha 0. It has the same samples for every seed.
+    """
+    base = records.get(f"{plan.prefix}{UNTRAINED}")
+    seeds = sorted({seed for setting in plan.settings for seed in setting.seeds})
+    found = {UNTRAINED: Policy(UNTRAINED, dict.fromkeys(seeds, base), plan.seeds)} if base else {}
+    for setting in plan.settings:
+        runs = {s: r for s in setting.seeds if (r := records.get(f"{plan.prefix}{setting.label}/seed_{s}"))}
+        if runs:
+            both = {s: _with(run, base) if base else run for s, run in runs.items()}
+            found[setting.label] = Policy(setting.label, both, plan.seeds)
+    return found
+
+
+def _with(run: Record, base: Record) -> Record:
+    """A record with the counts of the untrained policy as those of alpha 0."""
+    return {**run, "fronts": {part: {**base["fronts"][part], **of} for part, of in run["fronts"].items()}}
+
+
+def pairs_of(plan: Plan, records: Mapping[str, Record], label: str) -> list[Pair]:
+    """The pairs at which a setting is judged: its best for each k, and the trained policy at the recipe's temperature.
+    Empty before they are chosen."""
+    policy = policies(plan, records).get(label)
+    best = [policy.best(k) if policy else None for k in plan.ks]
+    if None in best:
+        return []
+    reference = Pair(1.0, plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0]).evaluate.temperature)
+    return sorted({pair for pair, _ in filter(None, best)} | {reference})
+
+
+class Verdict(NamedTuple):
+    """For one k: which setting is best, at which pair, and what it gains on the held-out problems.
+
+    Attributes:
+        level: what the held-out problems say of the setting at its pair.
+        gain: its difference from the baseline at the best pair of that, with an interval corrected for the number of
+            settings of which it is the best.
+        over_untrained: its difference from the untrained policy at its best temperature, corrected alike.
+        baseline_over_untrained: that of the baseline, at 95 %.
+        seeds: how many seeds would make `gain` significant if its mean and spread stayed; None if it is, or if it is 0.
+    """
+
+    k: int
+    label: str
+    pair: Pair
+    level: float
+    gain: Estimate
+    over_untrained: Estimate
+    baseline: Pair
+    baseline_over_untrained: Estimate
+    untrained: Pair
+    seeds: int | None
+
+    @property
+    def advice(self) -> str:
+        """What to turn on: the setting, the baseline, or nothing."""
+        if self.gain.low > 0 and self.over_untrained.low > 0 and self.pair.alpha:
+            return self.label
+        return "the baseline" if self.baseline_over_untrained.low > 0 and self.baseline.alpha else UNTRAINED
+
+
+def verdict(plan: Plan, found: Mapping[str, Policy], k: int) -> Verdict | None:
+    """The verdict for k; None before the baseline and another setting have all records."""
+    best = {label: chosen for label, policy in found.items() if (chosen := policy.best(k))}
+    others = [label for label in best if label not in (UNTRAINED, plan.baseline)]
+    if not others or not {UNTRAINED, plan.baseline} <= best.keys():
+        return None
+    label = max(others, key=lambda name: best[name][1])
+    level = 1 - (1 - LEVEL) / len(others)
+
+    def held_out(name: str) -> Values:
+        return found[name].values(HELD_OUT, best[name][0], k)
+
+    gain = difference(held_out(label), held_out(plan.baseline), BOUNDS, level)
+    mean = [row.mean() for row in held_out(label).values()]
+    return Verdict(
+        k,
+        label,
+        best[label][0],
+        float(np.mean(mean)) if mean else math.nan,
+        gain,
+        difference(held_out(label), held_out(UNTRAINED), BOUNDS, level),
+        best[plan.baseline][0],
+        difference(held_out(plan.baseline), held_out(UNTRAINED), BOUNDS, LEVEL),
+        best[UNTRAINED][0],
+        seeds_needed(gain, len(held_out(label))),
+    )
+
+
+def seeds_needed(gain: Estimate, seeds: int) -> int | None:
+    """About how many seeds would exclude 0, if the half-width falls with the root of their number; None if it is
+    excluded, or cannot be said."""
+    half = (gain.high - gain.low) / 2
+    if not half > 0 or gain.low > 0 or gain.high < 0 or not gain.mean:
+        return None
+    return math.ceil(seeds * (half / abs(gain.mean)) ** 2)
+
+
+def gain_at(found: Mapping[str, Policy], more: str, less: str, pairs: tuple[Pair, Pair], k: int) -> Estimate:
+    """`more` minus `less` on the held-out problems, each at a pair; unknown where one was not sampled there."""
+    if more not in found or less not in found:
+        return NO_ESTIMATE
+    mine, theirs = found[more].values(HELD_OUT, pairs[0], k), found[less].values(HELD_OUT, pairs[1], k)
+    return difference(mine, theirs, BOUNDS)
+
+
+def cost(plan: Plan, found: Mapping[str, Policy], label: str) -> float:
+    """The CPU seconds of a setting over those of the baseline, the mean ratio over the seeds of both; NaN if unknown.
+
+    Seeds are paired, since runs of other seeds may have been made on another machine.
+    """
+    mine, base = found[label].runs, found[plan.baseline].runs if plan.baseline in found else {}
+    ratios = [
+        mine[seed]["cpu_seconds"] / base[seed]["cpu_seconds"]
+        for seed in mine.keys() & base.keys()
+        if mine[seed].get("cpu_seconds") and base[seed].get("cpu_seconds")
+    ]
+    return float(np.mean(ratios)) if ratios else math.nan

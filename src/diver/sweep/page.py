@@ -1,0 +1,188 @@
+"""The page of a sweep: what to turn on for each k, the fronts, every setting, and what it costs."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from diver.core.files import write_text
+from diver.core.statistics import Estimate
+from diver.core.tables import markdown
+from diver.look import page
+from diver.sweep import records
+from diver.sweep.choose import LEVEL, Policy, Verdict, cost, gain_at, policies, verdict
+from diver.sweep.plan import HELD_OUT, SELECTION, UNTRAINED, Plan
+
+DASH = "–"
+
+
+class Section(NamedTuple):
+    """A part of the page: a sentence or two, and a table, whose first row is the header."""
+
+    title: str
+    text: str
+    rows: Sequence[Sequence[str]] = ()
+
+
+def write_page(plan: Plan) -> Path:
+    """Write sweep.html and sweep.md in the folder of the sweep; returns the path of the first."""
+    found = policies(plan, records.read(plan.records))
+    parts = sections(plan, found)
+    text = "\n".join(f"## {s.title}\n\n{s.text}\n\n{markdown(s.rows[0], s.rows[1:])}" for s in parts if s.rows)
+    write_text(plan.out / "sweep.md", text)
+    html = [page.header("diver sweep", headline(plan, found), page.facts(facts(plan, found)))]
+    html += [
+        page.section(page.text(s.title), f'<p class="note">{page.text(s.text)}</p>\n{page.text_table(s.rows)}')
+        for s in parts
+        if s.rows
+    ]
+    data = {"runs": [], "curves": {"steps": 1, "panels": [], "more": []}, "browser": {"groups": [], "unconverted": 0}}
+    write_text(plan.out / "sweep.html", page.document(headline(plan, found), html, data))
+    return plan.out / "sweep.html"
+
+
+def facts(plan: Plan, found: Mapping[str, Policy]) -> dict[str, object]:
+    base = plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0])
+    sizes = {part: len(next(iter(of.values()), [])) for part, of in _fronts(found).items()}
+    return {
+        "Recipe": plan.recipe,
+        "Model": base.model.path,
+        "Baseline": plan.baseline,
+        "Seeds": ", ".join(map(str, plan.seeds)),
+        "Problems": f"{sizes.get(SELECTION, 0):,} choose, {sizes.get(HELD_OUT, 0):,} judge",
+        "Samples": plan.samples,
+    }
+
+
+def _fronts(found: Mapping[str, Policy]) -> Mapping[str, Mapping[str, Sequence[int]]]:
+    run = next(iter(found[UNTRAINED].runs.values()), None) if UNTRAINED in found else None
+    return run["fronts"] if run else {}
+
+
+def headline(plan: Plan, found: Mapping[str, Policy]) -> str:
+    """What to turn on at the smallest and the largest k."""
+    known = [v for k in dict.fromkeys([min(plan.ks), max(plan.ks)]) if (v := verdict(plan, found, k))]
+    if not known:
+        return "Not finished: the baseline and another setting need all their runs"
+    names = [plan.baseline if v.advice == "the baseline" else v.advice for v in known]
+    return "; ".join(f"for k = {v.k}: {name}" for v, name in zip(known, names, strict=True))
+
+
+def sections(plan: Plan, found: Mapping[str, Policy]) -> list[Section]:
+    """All sections of the page, without those that have no row yet."""
+    verdicts = [v for k in plan.ks if (v := verdict(plan, found, k))]
+    parts = [_answer(plan, verdicts), _settings(plan, found), _fronts_table(plan, found), _runs(found)]
+    return [part for part in parts if len(part.rows) > 1]
+
+
+def _answer(plan: Plan, verdicts: Sequence[Verdict]) -> Section:
+    header = [
+        "you sample k", "turn on", "best other setting", "at", "Pass@k", f"minus {plan.baseline} at its best",
+        "minus untrained at its best", f"{plan.baseline} minus untrained", "not decided: seeds",
+    ]  # fmt: skip
+    rows = [
+        [
+            str(v.k),
+            f"{plan.baseline}, {v.baseline}"
+            if v.advice == "the baseline"
+            else f"{v.label}, {v.pair}"
+            if v.advice == v.label
+            else f"nothing: untrained, temperature {v.untrained.temperature:g}",
+            v.label,
+            str(v.pair),
+            f"{100 * v.level:.1f}",
+            _points(v.gain),
+            _points(v.over_untrained),
+            _points(v.baseline_over_untrained),
+            f"about {v.seeds:,}" if v.seeds else DASH,
+        ]
+        for v in verdicts
+    ]
+    text = (
+        "The pair of weights (alpha) and temperature of each setting, and the best setting, are chosen on the "
+        "selection problems. Everything here is measured on the held-out problems, in points of per cent, with "
+        f"intervals over seeds and problems: {100 * LEVEL:g} %, and for the best setting corrected for the number of "
+        "settings (Bonferroni). A setting is advised if it is significantly above both the baseline and the untrained "
+        "policy. The last column says about how many seeds would decide the difference from the baseline."
+    )
+    return Section("What to turn on", text, [header, *rows])
+
+
+def _settings(plan: Plan, found: Mapping[str, Policy]) -> Section:
+    """Every setting at its best pair for each k."""
+    header = ["setting", "seeds", "CPU time"]
+    header += [title for k in plan.ks for title in (f"pair for k = {k}", f"Pass@{k}", "minus baseline")]
+    rows = []
+    for label, policy in found.items():
+        ratio = cost(plan, found, label) if label != UNTRAINED else np.nan
+        row = [
+            label,
+            str(len(policy.runs)) if label != UNTRAINED else DASH,
+            DASH if np.isnan(ratio) else f"{ratio:.2f}",
+        ]
+        for k in plan.ks:
+            mine, base = policy.best(k), found[plan.baseline].best(k) if plan.baseline in found else None
+            values = policy.values(HELD_OUT, mine[0], k) if mine else {}
+            row += [
+                str(mine[0]) if mine else DASH,
+                f"{100 * np.mean([v.mean() for v in values.values()]):.1f}" if values else DASH,
+                _points(gain_at(found, label, plan.baseline, (mine[0], base[0]), k))
+                if mine and base and label != plan.baseline
+                else DASH,
+            ]
+        rows.append(row)
+    text = (
+        f"Each setting at its best pair for k, on the held-out problems; intervals of {100 * LEVEL:g} % over seeds and "
+        "problems, without correction. CPU time is that of the training over that of the baseline, paired by seed."
+    )
+    return Section("Every setting at its best", text, [header, *rows])
+
+
+def _fronts_table(plan: Plan, found: Mapping[str, Policy]) -> Section:
+    """Pass@k of the whole grid, on the selection problems."""
+    rows = []
+    for label, policy in found.items():
+        for pair in policy.pairs(SELECTION):
+            if label != UNTRAINED and not pair.alpha:
+                continue
+            means = [np.mean([v.mean() for v in policy.values(SELECTION, pair, k).values()]) for k in plan.ks]
+            rows.append([label, f"{pair.alpha:g}", f"{pair.temperature:g}", *(f"{100 * mean:.1f}" for mean in means)])
+    header = ["setting", "alpha", "temperature", *(f"Pass@{k}" for k in plan.ks)]
+    return Section("Fronts", "Means over seeds and selection problems, in per cent.", [header, *rows])
+
+
+def _runs(found: Mapping[str, Policy]) -> Section:
+    """Every run, with where it comes from."""
+    rows = [
+        [
+            label,
+            str(seed),
+            f"{run['steps']:,}",
+            DASH if not run.get("cpu_seconds") else f"{run['cpu_seconds']:,.0f}",
+            str(run.get("commit") or "")[:8],
+            str(run.get("command") or ""),
+        ]
+        for label, policy in found.items()
+        if label != UNTRAINED
+        for seed, run in policy.runs.items()
+    ]
+    header = ["setting", "seed", "steps", "CPU seconds", "commit", "command"]
+    return Section("Runs", "All runs that were made.", [header, *rows])
+
+
+def _points(estimate: Estimate) -> str:
+    return estimate.text(100, sign="+")
+
+
+def points(
+    found: Mapping[str, Policy], label: str, temperature: float, ks: tuple[int, int]
+) -> list[tuple[float, float, str]]:
+    """The line of a setting at a temperature: (Pass@k1, Pass@k2, alpha) by rising alpha, on the selection problems."""
+    policy = found[label]
+    line = []
+    for pair in policy.pairs(SELECTION):
+        if pair.temperature == temperature:
+            x, y = (float(np.mean([v.mean() for v in policy.values(SELECTION, pair, k).values()])) for k in ks)
+            line.append((x, y, f"{pair.alpha:g}"))
+    return line

@@ -1,0 +1,137 @@
+"""What a sweep compares: settings, seeds, the grid of pairs, and the problems that choose and that judge."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from diver.core.types import DiverError
+from diver.evaluate.config import EvalConfig
+from diver.evaluate.front import Pair
+from diver.evaluate.of_run import held_out
+from diver.recipe.load import load_recipe
+from diver.recipe.recipe import Recipe
+from diver.sample.blend import model_folder
+from diver.tasks.benchmarks import Loaded
+from diver.tasks.testbeds import is_testbed
+
+SELECTION, HELD_OUT = "selection", "held-out"
+UNTRAINED = "untrained"
+# The prefix tree is faster for a policy that repeats itself: a small one with short responses.
+TREE_BYTES, TREE_TOKENS = 200_000_000, 256
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A method with its changes of the recipe, as flags.
+
+    Attributes:
+        label: its name on the page.
+        flags: changes of the recipe, as on the command line.
+        seeds: one run each.
+        run: the label of a longer run of the same recipe, whose checkpoint at `step` this setting is.
+        folders: seed -> the folder of a run that another command made; it is evaluated, and not trained.
+    """
+
+    label: str
+    flags: tuple[str, ...]
+    seeds: tuple[int, ...]
+    run: str = ""
+    step: int | None = None
+    folders: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A sweep.
+
+    Attributes:
+        recipe: the file; `flags` change it for all settings.
+        seeds: those that choose pairs; a setting may have more, which are only judged.
+        selection: how many of the evaluation problems choose; the others judge.
+        out: the folder of the runs; `records` is the file of what is kept, and `prefix` begins its names.
+    """
+
+    recipe: Path
+    flags: tuple[str, ...] = ()
+    settings: tuple[Setting, ...]
+    seeds: tuple[int, ...]
+    baseline: str
+    alphas: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    temperatures: tuple[float, ...] = (0.3, 0.6, 1.0)
+    ks: tuple[int, ...] = (1, 4, 16, 64)
+    samples: int = 64
+    selection: int | None = None
+    out: Path
+    records: Path
+    prefix: str = ""
+    command: str = "diver sweep"
+
+    def __post_init__(self) -> None:
+        labels = [setting.label for setting in self.settings]
+        if self.baseline not in labels:
+            raise DiverError(f"--baseline {self.baseline}: must be one of the settings, {', '.join(labels)}")
+        if len({*labels}) < len(labels):
+            raise DiverError("two settings have the same name; give each method and value once")
+        if max(self.ks) > self.samples:
+            raise DiverError(f"--k: {max(self.ks)} needs as many samples; raise --samples above {self.samples}")
+
+    @property
+    def grid(self) -> list[Pair]:
+        """The pairs of a trained policy: alpha 0 is the untrained one, which is sampled once."""
+        return [Pair(alpha, t) for alpha in self.alphas if alpha for t in self.temperatures]
+
+    def setting(self, label: str) -> Setting:
+        return next(setting for setting in self.settings if setting.label == label)
+
+    def folder(self, setting: Setting, seed: int) -> Path:
+        """The folder of a run."""
+        if seed in setting.folders:
+            return Path(setting.folders[seed])
+        return self.out / re.sub(r"[^\w.]+", "-", setting.run or setting.label) / f"seed_{seed}"
+
+    def recipe_of(self, setting: Setting, seed: int) -> Recipe:
+        """The recipe of a run, with the evaluation problems of the sweep."""
+        words = ["--run.seed", str(seed), "--run.folder", str(self.folder(setting, seed))]
+        return load_recipe(self.recipe, [*self.flags, *setting.flags, *words])
+
+    def trained(self, setting: Setting, seed: int) -> Recipe:
+        """The recipe by which a run trains. It evaluates nothing itself where its problems are apart from the data;
+        else its evaluation problems are part of the data, and left out of the training by it."""
+        recipe = self.recipe_of(self.setting(setting.run) if setting.run else setting, seed)
+        if recipe.evaluate.source is None and not is_testbed(recipe.data.path):
+            return recipe
+        return dataclasses.replace(recipe, evaluate=dataclasses.replace(recipe.evaluate, problems=0))
+
+    def problems(self, recipe: Recipe) -> dict[str, Loaded]:
+        """The selection problems, by default a quarter of all, and the held-out problems."""
+        loaded = held_out(recipe, EvalConfig())
+        size = self.selection or len(loaded.problems) // 4
+        if not 0 < size < len(loaded.problems):
+            raise DiverError(
+                f"--selection {size}: {len(loaded.problems)} evaluation problems must choose and judge; raise "
+                "--evaluate.problems"
+            )
+        parts = {SELECTION: loaded.problems[:size], HELD_OUT: loaded.problems[size:]}
+        return {
+            name: loaded._replace(
+                benchmark=dataclasses.replace(loaded.benchmark, name=name, title=name), problems=problems, notes=[]
+            )
+            for name, problems in parts.items()
+        }
+
+    def evaluation(self, recipe: Recipe, problems: Loaded) -> EvalConfig:
+        """How a policy is sampled: as the recipe says, by the prefix tree where the policy is small."""
+        weights = sum(file.stat().st_size for file in model_folder(recipe.model).glob("*.safetensors"))
+        tree = weights <= TREE_BYTES and recipe.sample.max_tokens <= TREE_TOKENS and recipe.model.device != "cuda"
+        return EvalConfig(
+            template=problems.benchmark.template,
+            max_tokens=recipe.sample.max_tokens,
+            stop_token_ids=recipe.sample.stop_token_ids,
+            seed=recipe.run.seed,
+            samples=self.samples,
+            k=",".join(map(str, self.ks)),
+            generator="tree" if tree else "transformers",
+            figures="",
+        )

@@ -1,0 +1,200 @@
+"""Make the runs of a sweep that have no record: train, sample on the selection problems, choose, then judge."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diver.core.extras import provenance
+from diver.core.files import read_json, read_jsonl
+from diver.core.run_folder import by_step
+from diver.core.seeds import digest
+from diver.core.types import DiverError
+from diver.evaluate.front import Pair, evaluate_front
+from diver.recipe.recipe import Recipe, identity
+from diver.recipe.run import open_run
+from diver.sweep import records
+from diver.sweep.choose import pairs_of
+from diver.sweep.plan import HELD_OUT, SELECTION, UNTRAINED, Plan, Setting
+from diver.train.parallel import Run, run_all
+
+POINTS = 60  # of a curve of the training that a record keeps: means of as many blocks of steps
+
+
+def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
+    """Make the runs of the settings `only` (default: all), and add their records. The same call goes on after a kill.
+
+    Raises:
+        DiverError: a run failed, or a record is of another recipe.
+    """
+    chosen = [setting for setting in plan.settings if not only or setting.label in only]
+    for judged in (False, True):
+        check(plan)
+        tasks = [] if record(plan, UNTRAINED) else [Run("untrained", partial(untrained, plan), plan.out, 0)]
+        for setting in chosen:
+            for seed in setting.seeds:
+                found = record(plan, setting.label, seed)
+                folder, steps = plan.folder(setting, seed), plan.recipe_of(setting, seed).train.steps
+                if not found or not {key(pair) for pair in plan.grid} <= found["fronts"][SELECTION].keys():
+                    call = partial(make, plan, setting, seed)
+                elif judged and (pairs := missing(plan, setting, found)):
+                    call = partial(judge, plan, setting, seed, pairs)
+                else:
+                    continue
+                tasks.append(Run(f"{folder.parent.name}-{seed}", call, folder, 0 if found else steps))
+        run_all(tasks, plan.out / "logs", jobs)
+
+
+def check(plan: Plan) -> None:
+    """DiverError if a record is of another recipe: it would be shown as a run of this one."""
+    known = records.read(plan.records)
+    if other := [name for name, r in known.items() if name.startswith(plan.prefix) and r["samples"] != plan.samples]:
+        samples = known[other[0]]["samples"]
+        raise DiverError(f"{plan.records}: {other[0]} has {samples} samples, not {plan.samples}; give another --out")
+    for setting in plan.settings:
+        for seed in setting.seeds:
+            if (found := known.get(name_of(plan, setting.label, seed))) and not setting.folders:
+                mine = about(plan.trained(setting, seed))
+                if changed := sorted(k for k, v in found["recipe"].items() if k in mine and mine[k] != v):
+                    key = changed[0]
+                    raise DiverError(
+                        f"{plan.records}: {found['name']} is a run with {key} = {found['recipe'][key]!r}, now "
+                        f"{mine[key]!r}; give another --out"
+                    )
+
+
+def about(recipe: Recipe) -> dict[str, Any]:
+    """What identifies a run in its record: its settings as JSON has them, without its seed and its model's folder."""
+    settings = identity(dataclasses.asdict(recipe))
+    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
+    return {k: v for k, v in plain.items() if k != "run.seed" and v is not None} | {"train.steps": recipe.train.steps}
+
+
+def name_of(plan: Plan, label: str, seed: int | None = None) -> str:
+    return f"{plan.prefix}{label}" if seed is None else f"{plan.prefix}{label}/seed_{seed}"
+
+
+def record(plan: Plan, label: str, seed: int | None = None) -> dict[str, Any] | None:
+    return records.read(plan.records).get(name_of(plan, label, seed))
+
+
+def missing(plan: Plan, setting: Setting, found: Mapping[str, Any]) -> list[Pair]:
+    """The pairs that are chosen for a setting and not yet sampled on the held-out problems; none before the choice."""
+    known = found["fronts"][HELD_OUT]
+    wanted = pairs_of(plan, records.read(plan.records), setting.label)
+    return [pair for pair in wanted if pair.alpha and key(pair) not in known]
+
+
+def key(pair: Pair) -> str:
+    return f"{pair.alpha:g} {pair.temperature:g}"
+
+
+# ---- in a process of its own
+
+
+def make(plan: Plan, setting: Setting, seed: int) -> None:
+    """Train, sample the grid on the selection problems, and add the record."""
+    if seed not in setting.folders:
+        train(plan.trained(setting, seed))
+    folder = plan.folder(setting, seed)
+    step = checkpoint(plan, setting, seed)[0]
+    rows = [row for _, row in read_jsonl(folder / "metrics.jsonl", appended=True) if row["step"] <= step]
+    config = read_json(folder / "config.json")
+    cpu = [row.get("time/cpu", np.nan) for row in rows]
+    found: dict[str, Any] = {
+        "setting": setting.label,
+        "seed": seed,
+        "recipe": about(plan.trained(setting, seed)) | {"train.steps": step},
+        "steps": step,
+        **{k: config.get(k) for k in ("command", "commit", "versions", "engine")},
+        "cpu_seconds": None if np.isnan(np.sum(cpu)) else float(np.sum(cpu)),
+        "metrics": {name: thinned([row.get(name) for row in rows]) for name in sorted({n for r in rows for n in r})},
+        "samples": plan.samples,
+        "fronts": {SELECTION: {}, HELD_OUT: {}},
+        "problems": {},
+        "evaluated_at": provenance().get("commit"),
+    }
+    add(plan, found, [counts(plan, setting, seed, SELECTION, plan.grid)])
+
+
+def judge(plan: Plan, setting: Setting, seed: int, pairs: Sequence[Pair]) -> None:
+    """Sample pairs on the held-out problems, and add them to the record."""
+    found = record(plan, setting.label, seed)
+    assert found is not None
+    add(plan, found, [counts(plan, setting, seed, HELD_OUT, pairs)])
+
+
+def untrained(plan: Plan) -> None:
+    """Sample the untrained policy at every temperature on all problems, and add its record."""
+    setting = plan.setting(plan.baseline)
+    pairs = [Pair(0.0, t) for t in plan.temperatures]
+    found: dict[str, Any] = {"setting": UNTRAINED, "samples": plan.samples, "problems": {}, **provenance()}
+    found["fronts"] = {SELECTION: {}, HELD_OUT: {}}
+    add(plan, found, [counts(plan, setting, setting.seeds[0], part, pairs) for part in (SELECTION, HELD_OUT)])
+
+
+def train(recipe: Recipe) -> None:
+    """Train to the last step."""
+    from diver.train.trainer import Trainer
+
+    with contextlib.closing(open_run(recipe)) as folder:
+        if folder.saved_step() < recipe.train.steps:
+            Trainer(recipe, folder).run()
+
+
+def checkpoint(plan: Plan, setting: Setting, seed: int) -> tuple[int, Path]:
+    """The step and the folder of the policy that a run is judged by: the last, or that of `setting.step`."""
+    saved = by_step(plan.folder(setting, seed) / "checkpoints")
+    step = setting.step or max(saved, default=0)
+    if step not in saved:
+        raise DiverError(
+            f"{plan.folder(setting, seed)}: has no checkpoint of step {step}; raise train.save_total_limit"
+        )
+    return step, saved[step]
+
+
+def counts(
+    plan: Plan, setting: Setting, seed: int, part: str, pairs: Iterable[Pair], step: int | None = None
+) -> dict[str, Any]:
+    """Correct samples of each problem of a part at each pair: {"fronts": {part: {pair: [problems]}}, "problems": ...}.
+
+    A problem of which a response is unscored counts over fewer samples: [correct, scored] stands for it.
+    """
+    recipe = plan.recipe_of(setting, seed)
+    problems = plan.problems(recipe)[part]
+    config = plan.evaluation(recipe, problems)
+    pairs = list(pairs)
+    at, path = 0, recipe.model.path
+    if any(pair.alpha for pair in pairs):
+        at, folder = checkpoint(plan, dataclasses.replace(setting, step=step or setting.step), seed)
+        path = str(folder)
+    trained = dataclasses.replace(recipe.model, path=path, revision=recipe.model.revision if not at else None)
+    out = plan.folder(setting, seed) / "fronts" / f"step_{at:04d}" / part
+    found = evaluate_front(config, recipe.model, trained, [problems], out, pairs, recipe.verify)
+    rows = {key(pair): results[part]["per_problem"] for pair, results in found.items()}
+    of_pairs = {
+        name: [r["c"] if r["n"] == plan.samples else [r["c"], r["n"]] for r in of_pair]
+        for name, of_pair in rows.items()
+    }
+    return {"fronts": {part: of_pairs}, "problems": {part: digest(*(r["digest"] for r in next(iter(rows.values()))))}}
+
+
+def add(plan: Plan, found: dict[str, Any], new: Iterable[Mapping[str, Any]]) -> None:
+    """Add counts to a record, and the record to the file. DiverError if the problems are others than before."""
+    for of_part in new:
+        for part, value in of_part["problems"].items():
+            if found["problems"].setdefault(part, value) != value:
+                raise DiverError(f"{plan.records}: the {part} problems have changed since its runs; give another --out")
+            found["fronts"][part] |= of_part["fronts"][part]
+    records.add(plan.records, {name_of(plan, found["setting"], found.get("seed")): found})
+
+
+def thinned(column: Sequence[Any]) -> list[float | None]:
+    """At most `POINTS` values with four digits: the mean of each block of a column, without steps without a value."""
+    values = np.array([np.nan if not isinstance(v, int | float) else v for v in column], dtype=float)
+    blocks = np.array_split(values, min(POINTS, len(values)))
+    return [None if np.isnan(block).all() else float(f"{np.nanmean(block):.4g}") for block in blocks]
