@@ -47,12 +47,12 @@ def cautions(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> lis
         *_engines(compared),
         *(line for t, runs in untrained.items() for line in _levels(TITLES[t], next(iter(runs.values())))),
     ]
-    columns = {}
+    columns: dict[str, list[str]] = {"samples k": [str(k) for k in KS]}
     for testbed, gaps in over.items():
-        of = [f"{100 * mean(untrained[testbed], HELD_OUT, k):.1f}" for k in KS]
-        columns[f"{TITLES[testbed]}: {UNTRAINED}"] = of
+        levels = [f"{100 * mean(untrained[testbed], HELD_OUT, k):.1f}" for k in KS]
+        columns[f"{TITLES[testbed]}: {UNTRAINED}"] = levels
         columns[f"{TITLES[testbed]}: best setting minus {UNTRAINED}"] = [points(g) for g in gaps.values()]
-    table = markdown(["samples k", *columns], [[str(k), *of] for k, *of in zip(KS, *columns.values(), strict=True)])
+    table = markdown([*columns], [list(row) for row in zip(*columns.values(), strict=True)])
     rows = [
         [f"{TITLES[p.testbed]}: {p.more} minus {p.less}", times(*p.runs), *map(points, p.gaps.values())] for p in pairs
     ]
