@@ -68,6 +68,12 @@ def _answer(found: Results, limits: Mapping[str, float]) -> list[str]:
         healthy, broken = (found.any_rate(at, REPORT, kinds) for kinds in ([HEALTHY], found.broken))
         lines.append(f"- At the {words} at least one alert fires on {healthy.of('healthy runs')}.")
         lines.append(f"- At the {words} at least one alert fires on {broken.of('broken runs')}.")
+    for noun, kinds in (("Healthy", [HEALTHY]), ("Broken", found.broken)):
+        warned = found.warned(today, REPORT, kinds)
+        lines.append(
+            f"- {noun} runs whose Pass@1 falls: at the limits of the package an alert fires before the fall in "
+            f"{warned.of('runs')}."
+        )
     loudest = max(found.alerts, key=lambda alert: found.rate(alert, alert.today, REPORT, [HEALTHY]).fired)
     rate = found.rate(loudest, loudest.today, REPORT, [HEALTHY])
     if rate.fired:

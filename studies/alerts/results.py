@@ -185,6 +185,16 @@ class Results:
         ]
         return Rate(sum(fired), len(fired))
 
+    def warned(self, limits: Mapping[str, float], half: str, kinds: Sequence[str]) -> Rate:
+        """On how many of the runs with a fall of Pass@1 at least one alert fires before it."""
+        columns = [self.steps(alert, limits[alert.title]) for alert in self.alerts]
+        fired = [
+            any(step is not None and step < run.fall for step in steps)
+            for run, *steps in zip(self.runs, *columns, strict=True)
+            if run.planned.half == half and run.kind in kinds and run.fall is not None
+        ]
+        return Rate(sum(fired), len(fired))
+
     @cached_property
     def titles(self) -> dict[str, str]:
         """The kinds of runs and their titles, the healthy one first."""

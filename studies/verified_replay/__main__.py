@@ -24,7 +24,7 @@ class Arguments:
     jobs: int = 1
     """Runs in parallel, one thread each."""
     stages: tuple[str, ...] = ()
-    """Only these stages: tuning, final, controls, large."""
+    """Only these stages: tuning, final, controls, large, untrained."""
     testbeds: tuple[str, ...] = TESTBEDS
     """Only these testbeds."""
     seeds: tuple[int, ...] = ()

@@ -11,12 +11,22 @@ import numpy as np
 from diver.core.statistics import UNKNOWN, Estimate
 from diver.core.tables import markdown
 from method_comparison.results import Runs
+from verified_replay.cautions import cautions
 from verified_replay.picture import DRAWN, draw
-from verified_replay.results import HELD_OUT, KS, SEEDS, TITLES, Finished, gap, mean, points
+from verified_replay.results import (
+    DECISION,
+    HELD_OUT,
+    KS,
+    QUESTIONS,
+    SEEDS,
+    TITLES,
+    Finished,
+    best,
+    gap,
+    points,
+)
 from verified_replay.study import BASELINE, MORE_ROLLOUTS, REPLAY, TESTBEDS
 
-DECISION, QUESTIONS = 1 - 0.05 / 12, 1 - 0.05 / 10
-"""The levels of the protocol: six settings on two testbeds; five differences at two values of k."""
 ON_DIVER = "diver-mix, replay"
 
 
@@ -80,7 +90,7 @@ def answer(found: Finished, picture: Path) -> list[str]:
             "*Held-out problems, temperature 0.6, in points; bars are intervals of 95 % over seeds and problems. "
             "Dashed: with replay. Settings with fewer than three seeds are not drawn.*\n"
         ]
-        parts += _by_samples(found, compared)
+        parts += _by_samples(found, compared) + cautions(found, compared)
     if any(verdict.above is not None for of in verdicts.values() for verdict in of):
         parts += _by_the_rule(verdicts, compared)
     if asked:
@@ -197,9 +207,8 @@ def _by_samples(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> 
             if not (runs := compared.get(testbed)):
                 cells += ["–", "–"]
                 continue
-            levels = {label: mean(of, HELD_OUT, k) for label, of in runs.items()}
-            best = max(levels, key=lambda label: levels[label])
-            cells += [best, "–" if best == BASELINE else points(gap(runs[best], runs[BASELINE], HELD_OUT, k))]
+            label = best(runs, k)
+            cells += [label, "–" if label == BASELINE else points(gap(runs[label], runs[BASELINE], HELD_OUT, k))]
         table.append(cells)
     header = ["samples k", *(f"{TITLES[t]}: {column}" for t in TESTBEDS for column in ("turn on", "gain"))]
     return [

@@ -9,9 +9,9 @@ import numpy as np
 
 from diver.core.files import write_text
 from diver.core.tables import markdown
-from method_comparison.results import Record, Runs, pass_at
+from method_comparison.results import UNTRAINED, Record, pass_at
 from verified_replay.answer import answer
-from verified_replay.results import HELD_OUT, KS, TITLES, Finished, gap, mean, points
+from verified_replay.results import HELD_OUT, KS, TITLES, Finished, gap, mean, points, times
 from verified_replay.study import (
     BASELINE,
     RECORDS,
@@ -85,6 +85,8 @@ def _tuning(study: Study) -> list[str]:
                     f"Chosen at the lowest rate that was run: {', '.join(ends)}. A lower rate was not tried and may be "
                     "better.\n"
                 ]
+            if choice.alpha == max(study.config["alphas"]):
+                parts += [f"Alpha {choice.alpha:g} is the highest that was run. A higher one was not tried.\n"]
     return parts if len(parts) > 1 else []
 
 
@@ -93,6 +95,7 @@ def _tables(found: Finished, temperatures: Sequence[float]) -> list[str]:
     parts = []
     for stage, testbed in (("final", "countdown"), ("final", "maze"), ("controls", "maze"), ("large", "maze")):
         base = found.runs(testbed, BASELINE, "final" if stage == "controls" else stage)
+        untrained = found.untrained(testbed, base)
         if not (labels := found.labels_of(stage, testbed)):
             continue
         for problems, words in (("held-out", "held-out problems"), ("trained", "training problems")):
@@ -100,12 +103,13 @@ def _tables(found: Finished, temperatures: Sequence[float]) -> list[str]:
                 name, table = f"{problems} {t:g}", []
                 of_label = {label: found.runs(testbed, label, stage) for label in labels if label != BASELINE}
                 most_seeds_first = sorted(of_label.items(), key=lambda item: -len(item[1]))
-                for label, runs in [(BASELINE, base), *most_seeds_first]:
-                    if np.isnan(mean(runs, name, 1)):
+                for label, runs in [(UNTRAINED, untrained), (BASELINE, base), *most_seeds_first]:
+                    # The stage "large" has training problems on which the untrained policy is not evaluated.
+                    if np.isnan(mean(runs, name, 1)) or (label, stage, problems) == (UNTRAINED, "large", "trained"):
                         continue
                     levels = [f"{100 * mean(runs, name, k):.1f}" for k in KS]
                     gaps = [DASH if label == BASELINE else points(gap(runs, base, name, k)) for k in KS]
-                    table.append([label, str(len(runs)), *levels, *gaps])
+                    table.append([label, DASH if label == UNTRAINED else str(len(runs)), *levels, *gaps])
                 if table:
                     header = ["", "seeds", *(f"@{k}" for k in KS), *(f"difference @{k}" for k in KS)]
                     parts.append(
@@ -117,7 +121,8 @@ def _tables(found: Finished, temperatures: Sequence[float]) -> list[str]:
         "Intervals of 95 % over seeds and problems. A difference from clip-higher is over the seeds that both have, a "
         "level over all.\nThe interval of one seed is over problems alone, so it is narrower than one of several "
         "seeds. Settings with fewer seeds\nstand below the others and do not compare with them. After three seeds, "
-        "another one counts when all\nsettings of the testbed have it.\n"
+        "another one counts when all\nsettings of the testbed have it. The "
+        "untrained policy was evaluated after the runs, once, and is paired with every seed.\n"
     )
     return ["## All final runs\n", about, *parts] if parts else []
 
@@ -149,7 +154,7 @@ def _cost(planned: Sequence[tuple[Planned, Record | None]], found: Finished) -> 
     finished = [(run.folder, record) for run, record in planned if record is not None]
     if not finished:
         return []
-    return ["## Cost\n", *(f"{sentence}\n" for sentence in _price(found)), core_hours(finished)]
+    return ["## Cost\n", *_price(found), core_hours(finished)]
 
 
 def core_hours(finished: Iterable[tuple[str, Record]]) -> str:
@@ -164,15 +169,14 @@ def core_hours(finished: Iterable[tuple[str, Record]]) -> str:
 
 
 def _price(found: Finished) -> list[str]:
-    """The CPU time of a training with replay, as a ratio to that of clip-higher."""
-    parts = []
-    for testbed in TESTBEDS:
-        seconds = [_seconds(found.runs(testbed, label)) for label in (REPLAY, BASELINE)]
-        if all(seconds):
-            parts.append(f"{np.median(seconds[0]) / np.median(seconds[1]):.2f} ({TITLES[testbed]})")
-    return [f"Training with replay takes {' and '.join(parts)} times the CPU time of clip-higher."] if parts else []
-
-
-def _seconds(runs: Runs) -> list[float]:
-    """CPU seconds of the trainings that were not interrupted."""
-    return [record["cpu_seconds"]["train"] for record in runs.values() if record["cpu_seconds"]["train"]]
+    """The CPU time of each training over that of clip-higher."""
+    rows = []
+    for label in found.labels:
+        pairs = [(found.runs(testbed, label), found.runs(testbed, BASELINE)) for testbed in TESTBEDS]
+        if label != BASELINE and any(more and less for more, less in pairs):
+            rows.append([label, *(times(*pair) for pair in pairs)])
+    about = (
+        "CPU time of a training over that of clip-higher with the same seed, the lowest and the highest. Two machines "
+        "made the runs:\na pair counts if one machine made both trainings and neither was resumed.\n"
+    )
+    return [about, markdown(["", *(TITLES[testbed] for testbed in TESTBEDS)], rows)] if rows else []

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from diver.core.statistics import Estimate
-from method_comparison.results import Runs, difference, pass_at, rows
+from method_comparison.results import UNTRAINED, Runs, difference, pass_at, rows
 from verified_replay.study import BASELINE, REPLAY, Study
 
 KS = (1, 4, 16, 64)
@@ -15,6 +15,8 @@ TITLES = {"countdown": "Countdown", "maze": "Mazes"}
 HELD_OUT = "held-out 0.6"
 """The evaluation on which the study is decided."""
 SEEDS = 3  # the fewest by which a setting is judged
+DECISION, QUESTIONS = 1 - 0.05 / 12, 1 - 0.05 / 10
+"""The levels of the protocol: six settings on two testbeds; five differences at two values of k."""
 
 
 class Finished:
@@ -42,6 +44,10 @@ class Finished:
         """Seed -> record."""
         return self._runs.get((stage, testbed, label), {})
 
+    def untrained(self, testbed: str, seeds: Iterable[int]) -> Runs:
+        """The record of the policy before training, beside each seed; empty where it has none."""
+        return {seed: record for record in self.runs(testbed, UNTRAINED, UNTRAINED).values() for seed in seeds}
+
     def labels_of(self, stage: str, testbed: str) -> list[str]:
         return [label for s, t, label in self._runs if (s, t) == (stage, testbed)]
 
@@ -56,6 +62,27 @@ def mean(runs: Runs, name: str, k: int) -> float:
     """Pass@k over all seeds and problems; NaN without a run."""
     found = [row.mean() for row in rows(runs, name, lambda record, at: pass_at(record, at, k)).values()]
     return float(np.mean(found)) if found else np.nan
+
+
+def best(runs: Mapping[str, Runs], k: int) -> str:
+    """The setting with the highest mean Pass@k on held-out problems."""
+    return max(runs, key=lambda label: mean(runs[label], HELD_OUT, k))
+
+
+def times(more: Runs, less: Runs) -> str:
+    """The CPU time of the trainings of `more` over those of `less`, paired by seed: the lowest and the highest.
+
+    A pair counts if one machine made both trainings and neither was resumed.
+    """
+    ratios = []
+    for seed in sorted(more.keys() & less.keys()):
+        mine, theirs = more[seed]["cpu_seconds"], less[seed]["cpu_seconds"]
+        speeds = mine["evaluate"], theirs["evaluate"]
+        # Two machines made the runs, one about twice as fast as the other. Evaluations have one size, and the CPU time
+        # of two of them differs by at most a factor of 1.3 on one machine and by at least 1.7 on different ones.
+        if mine["train"] and theirs["train"] and max(speeds) < 1.5 * min(speeds):
+            ratios.append(mine["train"] / theirs["train"])
+    return f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else "–"
 
 
 def points(estimate: Estimate) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from diver.core.settings import merge
 from diver_paper.sweep import PlannedStudy
 from method_comparison.plan import StudyJob, load_plan
-from method_comparison.results import Record, pass_at
+from method_comparison.results import UNTRAINED, Record, pass_at
 
 RECORDS = "verified-replay"
 TESTBEDS = ("countdown", "maze")
@@ -57,8 +57,9 @@ class Study(PlannedStudy):
     records_name = RECORDS
 
     def regime(self, testbed: str, stage: str) -> dict[str, Any]:
-        """The recipe of a testbed over the problems of a stage; the controls have those of the final runs."""
-        of = "final" if stage == "controls" else stage
+        """The recipe of a testbed over the problems of a stage; the controls and the untrained policy have those of the
+        final runs."""
+        of = "final" if stage in ("controls", UNTRAINED) else stage
         source = f"verified_replay.problems:{testbed}_{of}"
         changes = {
             "data": {"path": source, "template": "plain"},
@@ -85,6 +86,8 @@ class Study(PlannedStudy):
         for testbed in TESTBEDS:
             yield from self.tuning(testbed)
         yield from self._final()
+        for testbed in TESTBEDS:
+            yield Planned(UNTRAINED, testbed, UNTRAINED, ReplayJob({}, 0, trained=False))
 
     def tuning(self, testbed: str) -> Iterator[Planned]:
         """The runs by which rates and alpha are chosen."""

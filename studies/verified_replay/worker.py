@@ -1,7 +1,11 @@
-"""One run: train, sample from the last checkpoint on held-out and on training problems, add the record."""
+"""One run: train, sample from the last checkpoint on held-out and on training problems, add the record.
+
+The untrained policy is only sampled, and its record has the levels of the problems.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,14 +27,17 @@ def run(
     evaluation: Mapping[str, Any],
 ) -> None:
     """One run, in a process of its own."""
+    made = ReplayJob(**job)
 
     def evaluations(recipe: Recipe, metrics: Mapping[str, Any]) -> dict[str, Any]:
         training, held_out, _ = load(recipe.data, recipe.evaluate.source, evaluation["held_out"])
         problems = {"held-out": held_out, "trained": training[: evaluation["trained"]]}
+        levels = {name: Counter(p.source for p in of) for name, of in (("held-out", held_out), ("trained", training))}
         return {
+            **({} if made.trained else {"levels": levels}),
             "evaluation": evaluation,
             "metrics": {name: thinned(column) for name, column in metrics.items()},
             "evaluations": sample_last(recipe, folder, problems, evaluation["samples"], evaluation["temperatures"]),
         }
 
-    make_record(ReplayJob(**job), regime, folder, records, provenance, evaluations)
+    make_record(made, regime, folder, records, provenance, evaluations)

@@ -241,6 +241,24 @@ def test_steps_before_the_fall_by_hand():
     assert results.leads(Watched("never", [1], 1, lambda run, limit: None), 1, ["rate"]) == []
 
 
+def test_warnings_before_a_fall_by_hand():
+    """A fall at 50: an alert at 7 comes before it, one at 50 or 60 does not. A run without a fall, or of the choosing
+    half, does not count."""
+    fell, steps = {"0": [3] * 100, "50": [0] * 100}, [7, 50, 60, None, 7, 7]
+    runs = [
+        *(finished({}, fell) for _ in range(4)),
+        finished({}, {"0": [3] * 100, "50": [3] * 100}),
+        finished({}, fell, half=CHOICE),
+    ]
+    results = Results.__new__(Results)
+    results.runs, results._steps = runs, {}
+    at = {id(run): step for run, step in zip(runs, steps, strict=True)}
+    late = Watched("late", [1], 1, lambda run, limit: 60)
+    results.alerts = [Watched("made up", [1], 1, lambda run, limit: at[id(run)]), late]
+    assert results.warned({"made up": 1, "late": 1}, REPORT, [HEALTHY]) == Rate(1, 4)
+    assert results.warned({"made up": 1, "late": 1}, REPORT, ["rate"]) == Rate(0, 0)
+
+
 # ---- the chain
 
 

@@ -41,6 +41,10 @@ def test_the_index_counts_all_claims():
     counts = sum(map(statuses, PAGES), Counter())
     text = f"{counts.total()} claims: " + ", ".join(f"{counts[status]} {status}" for status in COUNTED)
     assert text in " ".join((RESULTS / "README.md").read_text().split()), text
+    advice = (
+        f"{counts[SUPPORTED]} of the paper's {counts.total()} claims are supported, {counts[CONTRADICTED]} contradicted"
+    )
+    assert advice in " ".join((ROOT / "README.md").read_text().split())
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from method_comparison.plan import load_plan
 from verified_replay import problems
 from verified_replay.__main__ import main
 from verified_replay.page import write_page
-from verified_replay.results import gap
+from verified_replay.results import gap, times
 from verified_replay.study import BASELINE, RECORDS, REPLAY, SELECTION, Choice, Study
 
 RESULTS = ROOT / "docs" / "results"
@@ -180,7 +180,8 @@ def test_what_is_chosen_and_what_follows_by_hand(tmp_path):
         < order.index(("large", REPLAY, 320))
     )
     write_page(study)
-    assert "alpha 0.3" in (tmp_path / f"{RECORDS}.md").read_text()
+    page = (tmp_path / f"{RECORDS}.md").read_text()
+    assert "alpha 0.3" in page and page.count("Alpha 0.3 is the highest that was run.") == 1  # of mazes alone
 
 
 def cells(page, k):
@@ -234,6 +235,56 @@ def test_what_the_page_decides(make, tmp_path):
     assert "No setting is above tuned clip-higher" in page
     assert "- With DIVER on top of replay, Pass@64 on Countdown does not change significantly: +0.0 [" in page
     assert cells(page, "64") == [BASELINE, "–", BASELINE, "–"]
+
+
+@pytest.mark.parametrize(
+    ("untrained", "setting", "verdict", "row"),
+    [
+        # Pass@1, 4 and 64 of clip-higher are 1/8, (1 - C(48,4) / C(64,4)) / 2 = .3469 and 1/2. With 32 of 64 correct,
+        # Pass@4 is 1 - C(32,4) / C(64,4) = .9434.
+        (ALL, HALF, "the best setting is below the untrained policy at every k", ["+37.5", "+59.7", "+50.0"]),
+        (HALF, ALL, "the best setting is above the untrained policy at every k", ["+0.0", "+0.0", "+0.0"]),
+        (HALF, HALF, "no difference between the best setting and the untrained policy is significant", ["+0.0"] * 3),
+        (
+            [64] * 20 + [0] * 20, [32] * 40,
+            "the best setting is above the untrained policy at k = 4, 16, 64", ["+37.5", "+15.3", "+0.0"],
+        ),
+    ],
+)  # fmt: skip
+def test_the_untrained_policy_stands_beside_every_seed(make, untrained, setting, verdict, row):
+    page = make(
+        lambda planned: {"untrained": untrained, "max-rl": setting}.get(planned.label, HALF),
+        seeds=(0, 310, 311, 312),
+        stages=("final", "untrained"),
+    )
+    for title in ("Countdown", "Mazes"):
+        assert f"- {title}: {verdict}.\n" in page
+        rows = rows_of(page, f"{title}, final, held-out problems, temperature 0.6")
+        assert [*rows][:2] == ["untrained", BASELINE] and rows["untrained"][0] == "–"
+        assert [rows["untrained"][i].partition(" [")[0] for i in (5, 6, 8)] == row
+    assert page.count("| untrained |") >= 2
+
+
+def test_cpu_time_is_paired_on_one_machine():
+    """A machine that is half as fast takes twice the time of the evaluation, which is as large in both runs."""
+
+    def runs(**seconds):
+        return {s: {"cpu_seconds": {"train": train, "evaluate": check}} for s, (train, check) in seconds.items()}
+
+    base = runs(a=(100, 50), b=(200, 100), c=(200, 100), d=(100, 50))
+    assert times(runs(a=(150, 55), b=(280, 110), c=(140, 50), d=(None, 50), e=(9, 50)), base) == "1.40 to 1.50"
+    assert times(runs(c=(140, 50), d=(None, 50)), base) == "–"
+
+
+def test_the_readme_names_the_setting_that_is_best_for_each_k_and_the_untrained_policy():
+    page, readme = ((ROOT / name).read_text() for name in (f"docs/results/{RECORDS}.md", "README.md"))
+    named = {label for k in ("4", "16", "64") for label in cells(page, k)[::2]}
+    assert named == {"max-rl, replay"}
+    advice = readme.partition("## What we found")[2].partition("![")[0]
+    assert "`--method max-rl --method.frame common --method.replay.alpha 0.3`" in advice
+    assert cells(page, "64")[1] in advice and cells(page, "64")[3] in advice
+    for title in ("Countdown", "Mazes"):
+        assert rows_of(page, f"{title}, final, held-out problems, temperature 0.6")["untrained"][8] in advice
 
 
 def test_what_is_above_on_one_testbed_or_at_one_k_is_said_so(make):
@@ -421,10 +472,13 @@ def test_the_command_tunes_and_then_makes_the_final_runs(tmp_path, monkeypatch, 
     made = finished(study)
     assert Counter((run.stage, run.label) for run, _ in made) == {
         ("tuning", BASELINE): 3, ("tuning", REPLAY): 2, ("final", BASELINE): 1, ("final", REPLAY): 1,
+        ("untrained", "untrained"): 1,
     }  # fmt: skip
     for run, found in made:
         assert [len(e["c"]) for e in found["evaluations"].values()] == ([4] if run.stage == "tuning" else [4, 4])
         assert ("replay/tokens" in found["metrics"]) == (run.label == REPLAY)
         assert merge(found["recipe"], {}) == run.job.recipe(study.regime(run.testbed, run.stage))
+        levels = {name: sum(of.values()) for name, of in found.get("levels", {}).items()}
+        assert levels == ({"held-out": 4, "trained": 8192} if run.stage == "untrained" else {})
     page = Path("out/verified-replay.md").read_text()
     assert "## Tuning" in page and "## What to turn on" in page and "Not finished" in page  # mazes are
