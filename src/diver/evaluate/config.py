@@ -61,7 +61,7 @@ class EvalConfig(Export):
     max_num_seqs: NonNegativeInt = 0
     """Number of responses sampled at a time; 0: automatic. With transformers, automatic is what fits into a
     GPU, and 512 or fewer on a CPU. With an endpoint it is 64 requests, which is few for a large server. vLLM in this
-    process decides itself."""
+    process and the prefix tree decide themselves."""
     url: str = ""
     """Address of the server (endpoint only): http://127.0.0.1:8000/v1. Its key is read from OPENAI_API_KEY."""
     timeout: Positive | None = None
@@ -120,6 +120,8 @@ class EvalConfig(Export):
             raise DiverError("--temperatures: is for a front; give --alphas, or one --temperature")
         if self.alphas and (self.generator == "endpoint" or (self.run is None and not self.base)):
             raise DiverError("--alphas: name a run, or --base and --model, which this machine can load")
+        if self.temperatures and self.temperature is not None:
+            raise DiverError("--temperatures and --temperature: give one of them")
         if self.alphas and self.all_steps:
             raise DiverError("--alphas and --all-steps: give one of them; --step chooses the checkpoint of a front")
         if self.extra and self.generator in ("transformers", "tree"):
@@ -150,8 +152,8 @@ def parse_numbers(flag: str, text: str) -> list[float]:
     try:
         numbers = sorted({float(part) for part in text.split(",") if part.strip()})
     except ValueError:
-        numbers = [-1.0]
-    if not all(0 <= number < math.inf for number in numbers):
+        numbers = [math.nan]
+    if not all(0 <= number < math.inf for number in numbers) or (text and not numbers):
         raise DiverError(f"{flag} {text}: must be numbers of at least 0 separated by commas, such as 0,0.5,1")
     return numbers
 

@@ -5,7 +5,7 @@ So two methods are compared by the best pair of each for a k, and not at one tem
 """
 
 import dataclasses
-import tempfile
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -13,22 +13,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.core.files import make_folder, to_json, write_text
+from diver.core.files import lock, make_folder, to_json, write_text
 from diver.core.statistics import UNKNOWN, interval, pass_at_k
-from diver.core.tables import Cell, Measure, Table, export
+from diver.core.tables import Cell, Measure, Table, counted, export
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.results import estimate
 from diver.evaluate.run import SamplerHandle, evaluate_model, load_generator, sampler
 from diver.recipe.sections import Model
-from diver.sample.blend import blend, model_folder
+from diver.sample.base import Generator
 from diver.tasks.benchmarks import Loaded
 from diver.tasks.verify import DEFAULT, Verification
 
 FILE = "front.json"
 HALVES = "half of each"
 ABOUT = (
-    "alpha 0 is the base model and alpha 1 the trained one. Half of each: k / 2 samples of each of them, estimated "
-    "from the same samples."
+    "Pass@k in per cent, with 95 % intervals over problems. alpha 0 is the base model and alpha 1 the trained one. "
+    "Half of each: k / 2 samples of each of them, estimated from the same samples."
 )
 
 
@@ -39,28 +39,33 @@ class Pair(NamedTuple):
     temperature: float
 
     def __str__(self) -> str:
-        return f"alpha {self.alpha:g}, temperature {self.temperature:g}"
+        return f"alpha {self.alpha:.12g}, temperature {self.temperature:.12g}"
 
     @property
     def folder(self) -> str:
-        return f"alpha_{self.alpha:g}_temperature_{self.temperature:g}"
+        return f"alpha_{self.alpha:.12g}_temperature_{self.temperature:.12g}"
 
 
 def between(config: EvalConfig, base: Model, trained: Model, alpha: float) -> SamplerHandle:
-    """The generator of the weights at `alpha`, which are written when it opens, and deleted once they are loaded."""
+    """The generator of the weights at `alpha`. They are written to --out when it opens, and deleted once they are
+    loaded."""
     if alpha in (0, 1):
         return sampler(config, trained if alpha else base)
     ends = [sampler(config, model) for model in (base, trained)]
-    name = f"{ends[1].model}*{alpha:g}+{ends[0].model}*{1 - alpha:g}"
+    name = f"{ends[1].model}*{alpha:.12g}+{ends[0].model}*{1 - alpha:.12g}"
+    folder = (config.out or Path()) / ".weights"
 
     @cache
-    def opened() -> Any:
-        with tempfile.TemporaryDirectory(prefix="diver-blend-", dir=config.out) as work:
-            folder = Path(work) / "weights"
+    def opened() -> Generator:
+        from diver.sample.blend import blend, model_folder
+
+        shutil.rmtree(folder, ignore_errors=True)  # a kill may have left it
+        try:
             blend(model_folder(base), model_folder(trained), alpha, folder)
-            return load_generator(
-                config, dataclasses.replace(trained, path=str(folder), revision=None), str(folder), name
-            )
+            policy = dataclasses.replace(ends[1].policy or trained, path=str(folder), revision=None)
+            return load_generator(config, policy, str(folder), name)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     return ends[1]._replace(model=name, open=opened)
 
@@ -75,24 +80,40 @@ def evaluate_front(
     verification: Verification = DEFAULT,
     log: Callable[[str], Any] = lambda line: None,
 ) -> dict[Pair, dict[str, Any]]:
-    """The results of every pair by benchmark, each stored and resumed in a folder of its own in `out`."""
-    make_folder(out)
+    """The results of every pair by benchmark, each stored and resumed in a folder of its own in `out`.
+
+    Raises:
+        DiverError: The models cannot be blended. It is raised before anything is sampled.
+    """
+    from diver.sample.blend import check, model_folder
+
+    if any(pair.alpha not in (0, 1) for pair in pairs):
+        check(model_folder(base), model_folder(trained))
     of_models = dataclasses.replace(
         config, run=None, step=None, alphas="", temperatures="", base="", model=trained.path, out=out
     )
     found = {}
-    for alpha in dict.fromkeys(pair.alpha for pair in pairs):
-        generator = between(of_models, base, trained, alpha)  # one for all temperatures, so it is loaded once
-        for pair in (pair for pair in pairs if pair.alpha == alpha):
-            log(str(pair))
-            of_pair = dataclasses.replace(of_models, temperature=pair.temperature)
-            found[pair] = evaluate_model(of_pair, generator, benchmarks, out / pair.folder, verification)[0]
+    make_folder(out)
+    with lock(out):
+        for alpha in dict.fromkeys(pair.alpha for pair in pairs):
+            generator = between(of_models, base, trained, alpha)  # one for all temperatures, so it is loaded once
+            for pair in (pair for pair in pairs if pair.alpha == alpha):
+                log(str(pair))
+                of_pair = dataclasses.replace(of_models, temperature=pair.temperature)
+                found[pair] = evaluate_model(of_pair, generator, benchmarks, out / pair.folder, verification)[0]
+                for name, result in found[pair].items():
+                    if number := result["unscored"]:
+                        log(f"{name}: {counted(number, 'response')} unscored: left out, not counted as wrong")
     return found
 
 
 def halves(base: Mapping[str, Any], trained: Mapping[str, Any], k: int) -> np.ndarray:
-    """Pass@k of k / 2 samples of each of two policies, by problem: 1 - (1 - Pass@(k/2)) (1 - Pass@(k/2)), unbiased
-    since the samples are independent. NaN where a problem has fewer samples."""
+    """Pass@k of k / 2 samples of each of two policies, by problem: 1 - (1 - Pass@(k/2)) (1 - Pass@(k/2)).
+
+    It is unbiased if the samples are independent, as those of the prefix tree are. With transformers both policies draw
+    by the same random streams. Then their samples tend to be correct together, and the estimate is low. NaN where a
+    problem has fewer samples.
+    """
     one, other = (
         pass_at_k([row["n"] for row in result["per_problem"]], [row["c"] for row in result["per_problem"]], k // 2)
         for result in (base, trained)
@@ -110,20 +131,36 @@ def front_table(front: Mapping[Pair, Mapping[str, Any]]) -> Table:
         base, trained = (front.get(Pair(alpha, temperature)) for alpha in (0.0, 1.0))
         if base and trained:
             values = {k: halves(base, trained, k) for k in ks if k % 2 == 0}
-            rows[f"{HALVES}, temperature {temperature:g}"] = [
+            rows[f"{HALVES}, temperature {temperature:.12g}"] = [
                 interval(values[k], (0, 1)) if k in values else UNKNOWN for k in ks
             ]
     return Table("policy", [Measure(f"pass@{k}", f"Pass@{k}", 100) for k in ks], rows)
 
 
-def write_front(out: Path, front: Mapping[Pair, Mapping[str, Mapping[str, Any]]]) -> Path:
-    """Write front.json and front.md in `out` and print the tables. Returns front.json."""
-    names = [*next(iter(front.values()))]
-    tables = {name: front_table({pair: results[name] for pair, results in front.items()}) for name in names}
-    text = "\n".join(f"{name}\n\n{export(table, 'markdown')}" for name, table in tables.items())
-    text += f"\nPass@k in per cent, with 95 % intervals over problems. {ABOUT}\n"
-    write_text(out / "front.md", text)
-    data = {name: {"columns": [m.name for m in t.measures], "rows": t.records()} for name, t in tables.items()}
-    write_text(out / FILE, to_json(data, indent=1) + "\n")
-    print(f"\n{text}\nresults: {out}/{FILE}, front.md")
+def write_front(
+    config: EvalConfig, out: Path, front: Mapping[Pair, Mapping[str, Mapping[str, Any]]], base: str, trained: str
+) -> Path:
+    """Write front.json and front.md in `out` and print the tables. Returns front.json.
+
+    It has the paths of both models and, for each benchmark, `problems`, `samples`, `k` and a row for each policy:
+    `alpha` and `temperature` of a pair, and its estimates.
+    """
+    say, data, text, written = config.notes(), {}, "", []
+    for name in next(iter(front.values())):
+        of_pairs = {pair: results[name] for pair, results in front.items()}
+        table = front_table(of_pairs)
+        places = {str(pair): pair._asdict() for pair in of_pairs}
+        data[name] = {
+            "problems": max(result["problems"] for result in of_pairs.values()),
+            "samples": max(result["samples"] for result in of_pairs.values()),
+            "k": sorted({k for result in of_pairs.values() for k in result["k"]}),
+            "rows": [{**places.get(str(row[table.of]), {}), **row} for row in table.records()],
+        }
+        shown = f"{name}\n\n{export(table, 'markdown')}\n"
+        config.show(table, f"\n{shown}", say)
+        written += config.write(table, out, f"front_{name}")
+        text += shown
+    write_text(out / "front.md", f"{text}{ABOUT}\n")
+    write_text(out / FILE, to_json({"base": base, "trained": trained, "benchmarks": data}, indent=1) + "\n")
+    say(f"{ABOUT}\nresults: {', '.join([f'{out}/{FILE}', 'front.md', *(path.name for path in written)])}")
     return out / FILE

@@ -13,7 +13,7 @@ from diver.evaluate.config import EvalConfig, parse_numbers
 from diver.evaluate.evaluate import AUTO, grader_for, problem_digest
 from diver.evaluate.front import FILE as FRONT
 from diver.evaluate.front import Pair, evaluate_front, write_front
-from diver.evaluate.run import run
+from diver.evaluate.run import named_model, run
 from diver.recipe.data import Source
 from diver.recipe.recipe import Recipe, flatten, make_recipe
 from diver.recipe.run import contents
@@ -71,20 +71,20 @@ def front_of_run(config: EvalConfig) -> Path:
     if config.run:
         trained, config, eval_problems = _prepared(config)
         step, verification = _steps(config, trained)[0], trained.recipe.verify
-        ends = _ends(trained, step)
+        base, model = _ends(trained, step)
         benchmarks = None if config.benchmarks else [eval_problems]
         folder = trained.folder / "eval" if benchmarks else None
         out = config.out or Path("runs/eval") / run_name(trained.folder) / f"front_{step:04d}"
     else:
-        ends = Model(path=config.base), Model(path=config.model)
+        base, model = named_model(config.base), named_model(config.model)
         out = config.out or Path("runs/eval") / f"front_{Path(config.base).name}_{Path(config.model).name}"
     given = [] if config.temperature is None else [config.temperature]
     temperatures = parse_numbers("--temperatures", config.temperatures) or given
     if not temperatures:
         raise DiverError("--alphas: name the temperatures of a front of --base and --model by --temperatures")
     pairs = [Pair(alpha, t) for alpha in parse_numbers("--alphas", config.alphas) for t in temperatures]
-    front = evaluate_front(config, *ends, benchmarks, out, pairs, verification, config.notes())
-    file = write_front(out, front)
+    front = evaluate_front(config, base, model, benchmarks, out, pairs, verification, config.notes())
+    file = write_front(config, out, front, base.path, model.path)
     if folder:
         write_text(folder / FRONT, file.read_text(encoding="utf-8"))
     return file
@@ -94,7 +94,7 @@ def _prepared(config: EvalConfig) -> tuple[TrainedRun, EvalConfig, Loaded]:
     """The run, the settings with those of the run where none are given, and its held-out problems."""
     trained = read_run(config.run or Path())
     recipe = trained.recipe
-    _check_contents(trained, config)
+    _check_contents(trained, of_data=not config.benchmarks)
     eval_problems = held_out(recipe, config)
     config = dataclasses.replace(
         config,
@@ -128,6 +128,7 @@ def read_run(path: Path) -> TrainedRun:
 def trained_model(path: Path) -> tuple[Model, Model]:
     """The base model of a run, and the checkpoint that `path` names, by default the last."""
     trained = read_run(path)
+    _check_contents(trained, of_data=False)
     return _ends(trained, _steps(EvalConfig(run=path), trained)[0])
 
 
@@ -149,10 +150,10 @@ def _steps(config: EvalConfig, trained: TrainedRun) -> list[int]:
     return [step]
 
 
-def _check_contents(trained: TrainedRun, config: EvalConfig) -> None:
+def _check_contents(trained: TrainedRun, of_data: bool) -> None:
     """DiverError if a file of the run has another content now: the split, or the base model, would be another one."""
     before = table(read_json(trained.folder / "config.json"), "content")
-    now = {k: v for k, v in contents(trained.recipe).items() if k == "model.path" or not config.benchmarks}
+    now = {k: v for k, v in contents(trained.recipe).items() if of_data or k == "model.path"}
     if changed := [key for key, digest in now.items() if before.get(key, digest) != digest]:
         path = flatten(dataclasses.asdict(trained.recipe))[changed[0]]
         raise DiverError(

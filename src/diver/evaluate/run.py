@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from diver.core.extras import provenance, require
-from diver.core.files import to_json, write_text
+from diver.core.files import lock, to_json, write_text
 from diver.core.seeds import digest, fingerprint
 from diver.core.types import DiverError, Problem
 from diver.evaluate.comparison import digests, other_problems
@@ -49,8 +49,9 @@ def run(
     out = config.out or Path("runs/eval") / generator.model.replace("/", "--")
     results, every = evaluate_model(config, generator, benchmarks, out, verification, log)
     table, text = table_of(every), benchmark_table(every)
-    write_text(out / "table.md", text)
-    written = [*config.write(table, out), *write_curves(every, *config.figure_paths(out, "pass_at_k"))]
+    with lock(out, wait=True):
+        write_text(out / "table.md", text)
+        written = [*config.write(table, out), *write_curves(every, *config.figure_paths(out, "pass_at_k"))]
     config.show(table, f"\n{text}", show)
     for name, result in results.items():
         log(f"{name}: " + ", ".join(f"{count} {grade}" for grade, count in result["grades"].items()))
@@ -142,13 +143,17 @@ class SamplerHandle(NamedTuple):
         return chat_template_for(problems)
 
 
+def named_model(path: str) -> Model:
+    """One thread for a bundled policy: its matrix products are too small to be parallelised."""
+    return Model(path=path, threads=int(path in POLICIES))
+
+
 def sampler(config: EvalConfig, policy: Model | None = None) -> SamplerHandle:
     """The generator that the settings name, loaded at most once; `policy` says more of the model than --model."""
     if not config.model:
         names = ", ".join(POLICIES)
         raise DiverError(f"--model: name a folder, a hub name, or a bundled policy ({names}); or give a run folder")
-    # One thread for a bundled policy: its matrix products are too small to be parallelised.
-    policy = policy or Model(path=config.model, threads=int(config.model in POLICIES))
+    policy = policy or named_model(config.model)
     if config.template_variables:
         policy = dataclasses.replace(policy, chat_template_kwargs=config.template_variables)
     if config.generator == "endpoint":  # the name identifies the model, not the server

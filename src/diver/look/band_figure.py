@@ -32,12 +32,12 @@ def band_figures(bands: Mapping[str, Band], words: Mapping[str, str]) -> str:
 
 
 def _drawn(band: Band, colour: int) -> str:
-    ticks = _ticks(100 * min(0, *band.low), 100 * max(0, *band.high))
+    marks = ticks(100 * min(0, *band.low), 100 * max(0, *band.high))
     octaves = np.log2(band.ks / band.ks[0])
     places = LEFT + (WIDTH - LEFT - RIGHT) * octaves / octaves[-1]
 
     def y(points: Any) -> Any:  # a number or an array
-        return np.interp(points, [ticks[0], ticks[-1]], [HEIGHT - BOTTOM, TOP])
+        return np.interp(points, [marks[0], marks[-1]], [HEIGHT - BOTTOM, TOP])
 
     def path(values: np.ndarray, xs: np.ndarray = places) -> str:
         return "L".join(f"{x:.1f} {y:.1f}" for x, y in zip(xs, y(100 * values), strict=True))
@@ -49,7 +49,7 @@ def _drawn(band: Band, colour: int) -> str:
         f'<line class="{"grid" if tick else "zero"}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" '
         f'y2="{y(tick):.1f}"/><text x="{LEFT - 6}" y="{y(tick) + 3.5:.1f}" text-anchor="end">'
         f"{f'{tick:+g}' if tick else 0}</text>"
-        for tick in ticks
+        for tick in marks
     )
     every = max(1, math.ceil(octaves[-1] / 8))
     columns = "".join(
@@ -63,7 +63,7 @@ def _drawn(band: Band, colour: int) -> str:
     )
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """Round numbers that span low to high, about four."""
     rough = (high - low or 1) / 4
     power = 10 ** math.floor(math.log10(rough))

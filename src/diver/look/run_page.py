@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from diver.core.files import table, write_text
+from diver.core.files import read_json, table, write_text
+from diver.core.tables import counted
 from diver.core.types import DiverError
 from diver.diversity import Until
 from diver.evaluate.comparison import Comparison, legend, over_k
@@ -15,6 +16,7 @@ from diver.evaluate.evaluate import duration
 from diver.look import page
 from diver.look.band_figure import band_figures
 from diver.look.curves import curves_data
+from diver.look.front_figure import UNTRAINED, front_svg
 from diver.look.groups import GROUPS, Shown, browser_data
 from diver.look.over_seeds import by_variant, check_evaluated, compare_variants, settings_of
 from diver.look.run_record import RunRecord, compare, conclusion, conditions, model_and_method, progress, run_alerts
@@ -55,7 +57,7 @@ def render(runs: Sequence[RunRecord], groups: int = GROUPS, version: str = "") -
     parts = (
         head(runs, names),
         comparison(runs, names),
-        against_each_other(runs, names) if len(runs) > 1 else "",
+        against_each_other(runs, names) if len(runs) > 1 else fronts(runs[0]),
         page.alerts_section(of_runs, names, NO_ALERTS),
         page.CURVES if any(len(run.metrics) or run.evaluations for run in runs) else "",
         page.groups_section(browser),
@@ -196,6 +198,29 @@ def against_each_other(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
             f"problems, paired in differences. {said}"
         )
     return page.section("Against each other", f'<p class="note">{note}</p>\n{shown}')
+
+
+def fronts(run: RunRecord) -> str:
+    """Pass@1 against Pass@k of the weights between the base and the trained model, by `diver eval RUN --alphas`; empty
+    if they were not evaluated."""
+    file = run.folder / "eval" / "front.json"
+    if not file.exists():
+        return ""
+    front = read_json(file)
+    (found,) = front["benchmarks"].values()  # the held-out problems of the run
+    highest = f"pass@{max(found['k'])}"
+    lines: dict[str, list[tuple[float, float, str]]] = {}
+    for row in found["rows"]:
+        if "alpha" in row and None not in (point := (row["pass@1"], row[highest])):
+            label = f"{row['alpha']:g}" if row["alpha"] else UNTRAINED
+            lines.setdefault(f"temperature {row['temperature']:g}", []).append((*point, label))
+    sizes = f"{counted(found['problems'], 'held-out problem')} x {counted(found['samples'], 'sample')}"
+    note = (
+        f"Policies between {front['base']} and {front['trained']}: weights base + alpha (trained - base). Points have "
+        f"alpha beside them, 1 is the trained policy, and lines join those of a temperature. {sizes}."
+    )
+    figure = f'<div class="panels">{front_svg(lines, "Pass@1", highest.capitalize())}</div>'
+    return page.section("Weights between", f'<p class="note">{page.text(note)}</p>\n{figure}')
 
 
 def _shown(run: RunRecord, index: int, limit: int) -> list[Shown]:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from safetensors import SafetensorError, safe_open
 
-from diver.core.files import read_json, to_json, write_parts, write_text
+from diver.core.files import lock, make_folder, read_json, table, to_json, write_parts, write_text
 from diver.core.seeds import fingerprint
 from diver.core.types import DiverError
 from diver.recipe.sections import Model
@@ -29,8 +30,10 @@ DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
     "I64": torch.int64, "I32": torch.int32, "BOOL": torch.bool,
 }  # fmt: skip
-NOT_COPIED = {"trainer.pt", "method.json", "method.bin", "checksums.json"}  # a checkpoint's, which a model lacks
-ADAPTER_PARTS = ("lora_A", "lora_B", "lora_embedding_A", "lora_embedding_B")
+COPIED = (".json", ".model", ".jinja", ".txt")  # configuration, tokenizer and chat template
+NOT_COPIED = {"method.json", "checksums.json", "trainer_state.json"}  # a checkpoint's, which a model lacks
+FACTORS = ({"lora_A", "lora_embedding_A"}, {"lora_B", "lora_embedding_B"})  # parts of the names of LoRA's matrices
+PLAIN_STARTS = (True, False, "gaussian", "eva")  # values of init_lora_weights that leave the base model's weights
 
 
 class Stored(NamedTuple):
@@ -45,40 +48,78 @@ class Stored(NamedTuple):
 def blend(base: Path, trained: Path, alpha: float, out: Path) -> None:
     """Write the policy at `alpha` between `base` (0) and `trained` (1) to the new folder `out`, complete or not at all.
 
-    Weights have the dtype and the files of `trained`, from which everything else is copied. 0 and 1 copy the weights of
-    `base` and `trained`. LoRA adapters are scaled: their product, so the B matrices, times alpha. blend.json has the
-    sources.
+    Weights have the dtype and the files of `trained`, from which configuration and tokenizer are copied. 0 copies the
+    model `base` and 1 `trained`. LoRA adapters are scaled: the product of their matrices, so B, times alpha. blend.json
+    has the sources.
 
     Raises:
-        DiverError: `out` exists, the policies have other tensors or tokenizers, or adapters cannot be scaled.
+        DiverError: `out` exists, or the policies cannot be blended (`check`).
     """
     if out.exists():
         raise DiverError(f"{out}: exists; choose another --out, or delete it")
     if not 0 <= alpha <= 1:
         raise DiverError(f"--alpha {alpha:g}: must be from 0, the base model, to 1, the trained one")
+    check(base, trained)
     adapters = (trained / ADAPTERS).is_file()
-    _check_adapters(trained) if adapters else _check_tokenizers(base, trained)
     source = base if alpha == 0 and not adapters else trained
-    weights = sorted(source.glob("*.safetensors"))
-    if not weights:
-        raise DiverError(f"{source}: has no *.safetensors; model.save_pretrained(FOLDER) writes them")
     mine, theirs = ({} if adapters else tensors(base)), tensors(trained)
-    if not adapters:
-        check_shapes(base, mine, trained, theirs)
     partial = out.with_name(f".{out.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    for path in source.iterdir():
-        if path.is_file() and path.suffix not in (".safetensors", ".bin", ".pt") and path.name not in NOT_COPIED:
-            shutil.copy2(path, partial)
-    for file in weights:
-        if alpha in (0, 1) and not adapters:
-            shutil.copyfile(file, partial / file.name)
-        else:
-            write_parts(partial / file.name, _blended(file, mine, theirs, alpha))
-    sources = {name: f"{path.resolve()}@{fingerprint(path)}" for name, path in (("base", base), ("trained", trained))}
-    write_text(partial / RECORD, to_json({"alpha": alpha, **sources}, indent=1) + "\n")
-    partial.rename(out)
+    make_folder(partial)
+    with lock(partial) as locked:
+        try:
+            for path in partial.iterdir():  # what a kill left
+                if path != Path(locked.name):
+                    path.unlink()
+            for path in source.iterdir():
+                if path.suffix in COPIED and path.name not in NOT_COPIED:
+                    write_parts(partial / path.name, [path.read_bytes()])
+            for file in weight_files(source):
+                copied = alpha == 1 or source == base
+                write_parts(partial / file.name, _bytes(file) if copied else _blended(file, mine, theirs, alpha))
+            named = {"base": base, "trained": trained}
+            sources = {name: f"{path.resolve()}@{fingerprint(path)}" for name, path in named.items()}
+            write_text(partial / RECORD, to_json({"alpha": alpha, **sources}, indent=1) + "\n")
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        Path(locked.name).unlink()
+        partial.rename(out)
+
+
+def check(base: Path, trained: Path) -> None:
+    """Refuse two policies without weights between them.
+
+    Raises:
+        DiverError: They have other tensors, shapes or tokenizers, or adapters that cannot be scaled.
+    """
+    if (trained / ADAPTERS).is_file():
+        _check_adapters(base, trained)
+        return
+    mine = tensors(base)
+    for name, tensor in tensors(trained).items():
+        if name not in mine:
+            raise DiverError(f"{base}: has no tensor {name}, which {trained} has; name the model that was trained")
+        if mine[name].shape != tensor.shape:
+            shapes = f"{list(mine[name].shape)} and {list(tensor.shape)}"
+            raise DiverError(f"{base} and {trained}: {name} has the shapes {shapes}; name the model that was trained")
+    first, second = (load_configuration(Model(path=str(p))).tokenizer.get_vocab() for p in (base, trained))
+    if first != second:
+        raise DiverError(f"{base} and {trained}: their tokenizers differ; name the model that was trained")
+
+
+def _check_adapters(base: Path, folder: Path) -> None:
+    """DiverError for adapters of another base model, or whose effect is not linear in the B matrices alone."""
+    config = read_json(folder / ADAPTERS)
+    factors = FACTORS[0] | FACTORS[1]
+    plain = config.get("init_lora_weights", True) in PLAIN_STARTS
+    if not plain or any(factors.isdisjoint(name.split(".")) for name in tensors(folder)):
+        raise DiverError(
+            f"{folder}: has more than LoRA's A and B matrices (DoRA, biases, modules, or a start that changes the base "
+            "model); merge the adapters into the model (merge_and_unload), and blend that"
+        )
+    named = Path(config.get("base_model_name_or_path") or base)
+    if (base / ADAPTERS).is_file() or (named.is_dir() and fingerprint(named) != fingerprint(base)):
+        raise DiverError(f"{folder}: has adapters of {named}, not of {base}; name the model that was trained")
 
 
 def model_folder(model: Model) -> Path:
@@ -87,49 +128,51 @@ def model_folder(model: Model) -> Path:
     return folder if folder.is_dir() else hub.download(model.path, model.revision)
 
 
+def weight_files(folder: Path) -> list[Path]:
+    """The files with the weights of a folder that transformers loads. Others may lie beside them.
+
+    Raises:
+        DiverError: It has none, or not all that its index names.
+    """
+    one = folder / ("adapter_model.safetensors" if (folder / ADAPTERS).is_file() else "model.safetensors")
+    index = folder / "model.safetensors.index.json"
+    if one.is_file() or not index.is_file():
+        files = [one]
+    else:
+        files = sorted({folder / name for name in table(read_json(index), "weight_map").values()})
+    if missing := [file.name for file in files if not file.is_file()]:
+        raise DiverError(f"{folder}: has no {missing[0]}; model.save_pretrained(FOLDER) writes it")
+    return files
+
+
 def tensors(folder: Path) -> dict[str, Stored]:
-    """The tensors of all *.safetensors of a folder by name."""
+    """The tensors of the weights of a folder by name. DiverError if a file is damaged."""
     found = {}
-    for file in sorted(folder.glob("*.safetensors")):
+    for file in weight_files(folder):
+        try:
+            with safe_open(file, "np"):  # checks the header, and the size of the file
+                pass
+        except SafetensorError as error:
+            raise DiverError(f"{file}: is damaged ({hub.one_line(error)}); copy it again") from None
         with file.open("rb") as stream:
             size = struct.unpack("<Q", stream.read(8))[0]
             header = json.loads(stream.read(size))
         header.pop("__metadata__", None)
         for name, about in header.items():
+            if about["dtype"] not in DTYPES:
+                raise DiverError(f"{file}: {name} is in {about['dtype']}, which cannot be blended; save it in BF16")
             found[name] = Stored(file, 8 + size + about["data_offsets"][0], about["dtype"], tuple(about["shape"]))
     return found
 
 
-def check_shapes(base: Path, mine: Mapping[str, Stored], trained: Path, theirs: Mapping[str, Stored]) -> None:
-    """DiverError if a tensor of `trained` is not in `base`, or has another shape there."""
-    for name, tensor in theirs.items():
-        if name not in mine:
-            raise DiverError(f"{base}: has no tensor {name}, which {trained} has; name the model that was trained")
-        if mine[name].shape != tensor.shape:
-            shapes = f"{list(mine[name].shape)} and {list(tensor.shape)}"
-            raise DiverError(f"{base} and {trained}: {name} has the shapes {shapes}; name the model that was trained")
-
-
-def _check_tokenizers(base: Path, trained: Path) -> None:
-    first, second = (load_configuration(Model(path=str(p))).tokenizer.get_vocab() for p in (base, trained))
-    if first != second:
-        raise DiverError(f"{base} and {trained}: their tokenizers differ; name the model that was trained")
-
-
-def _check_adapters(folder: Path) -> None:
-    """DiverError for adapters whose effect is not linear in the B matrices alone."""
-    config = read_json(folder / ADAPTERS)
-    linear = config.get("bias", "none") == "none" and not config.get("use_dora") and not config.get("modules_to_save")
-    if not linear or any(not any(part in name for part in ADAPTER_PARTS) for name in tensors(folder)):
-        raise DiverError(
-            f"{folder}: has more than LoRA's A and B matrices (DoRA, biases or whole modules); merge the adapters into "
-            "the model (merge_and_unload), and blend that"
-        )
+def _bytes(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as stream:
+        yield from iter(lambda: stream.read(SLICE), b"")
 
 
 def _blended(file: Path, base: Mapping[str, Stored], trained: Mapping[str, Stored], alpha: float) -> Iterator[bytes]:
     """The bytes of `file`, a file of `trained`, with other numbers: the same header, then slice after slice."""
-    own = sorted((t.start, name) for name, t in trained.items() if t.file == file)
+    own = sorted((stored.start, name) for name, stored in trained.items() if stored.file == file)
     with file.open("rb") as stream:
         yield stream.read(own[0][0] if own else -1)
     for _, name in own:
@@ -138,21 +181,22 @@ def _blended(file: Path, base: Mapping[str, Stored], trained: Mapping[str, Store
         for first in range(0, total, SLICE):
             count = min(SLICE, total - first)
             there = _read(stored, first, count)
-            if not there.is_floating_point():
-                blended = there
-            elif not base:  # adapters
-                blended = there * alpha if "_B" in name else there
+            if not base:
+                blended = there if FACTORS[1].isdisjoint(name.split(".")) else there * alpha
+            elif there.is_floating_point():
+                exact = torch.promote_types(there.dtype, torch.float32)
+                here = _read(base[name], first, count).to(exact)
+                blended = torch.lerp(here, there.to(exact), alpha).to(there.dtype)
+            elif torch.equal(blended := there, _read(base[name], first, count)):
+                pass  # a buffer, such as the positions; packed weights differ
             else:
-                here = _read(base[name], first, count).float()
-                blended = torch.lerp(here, there.float(), alpha).to(there.dtype)
+                raise DiverError(f"{file}: {name} is in {stored.dtype}, which cannot be blended; save it in BF16")
             yield blended.view(torch.uint8).numpy().tobytes()
 
 
 def _read(tensor: Stored, first: int, count: int) -> torch.Tensor:
     """`count` numbers of a tensor from number `first` on. Read, not mapped: touched pages of a map count as memory."""
-    dtype = DTYPES.get(tensor.dtype)
-    if dtype is None:
-        raise DiverError(f"{tensor.file}: has weights in {tensor.dtype}, which cannot be blended; save them in BF16")
+    dtype = DTYPES[tensor.dtype]
     with tensor.file.open("rb") as stream:
         stream.seek(tensor.start + first * dtype.itemsize)
         return torch.frombuffer(bytearray(stream.read(count * dtype.itemsize)), dtype=dtype)

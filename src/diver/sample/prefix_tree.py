@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
+from diver.core.seeds import stream_seed
 from diver.core.types import Rollout
 from diver.sample.base import Generation, Key, Request, SamplingParams, prompts_that_fit
 from diver.sample.hf import end_tokens
@@ -40,9 +41,10 @@ class Prefixes(NamedTuple):
 class PrefixTreeGenerator:
     """See `diver.sample.base.Generator`; a generation stands for `count` samples, the most frequent response first.
 
-    MAX_PROMPTS prompts share a random stream, keyed by `seed` and their place; the seeds of the requests are not used.
-    The rollouts have no log-probs and no entropy. These prompts are sampled completely or not at all, so a resumed call
-    equals an uninterrupted one; other requests are other samples.
+    MAX_PROMPTS prompts share a random stream, keyed by `seed`, the `name` of the model, and their place. The seeds of
+    the requests are not used, so the samples of two models are independent. The rollouts have no log-probs and no
+    entropy. If samples of these prompts are not in `have`, all are drawn again, and those not in `have` are given. So a
+    resumed call equals an uninterrupted one, and other requests are other samples.
     """
 
     def __init__(self, policy: Policy, name: str = "", *, seed: int, max_prefixes: int = 2048) -> None:
@@ -58,14 +60,15 @@ class PrefixTreeGenerator:
             names = [*tokens][start : start + MAX_PROMPTS]
             if all((name, sample) in have for name in names for sample in range(samples[name])):
                 continue
-            rng = np.random.default_rng([self.seed, start])
+            rng = np.random.default_rng(stream_seed(self.seed, "tree", self.name, start))
             prompts, counts = [tokens[name] for name in names], [samples[name] for name in names]
             results = sample_counts(self.policy, prompts, counts, params, self.max_prefixes, rng)
             for name, responses in zip(names, results, strict=True):
                 sample = 0
                 for rollout, count in responses:
-                    if (name, sample) not in have:
-                        yield Generation(name, sample, rollout.replace(index=sample), count)
+                    # Another machine may round other counts, so a response may be stored in part.
+                    if missing := [i for i in range(sample, sample + count) if (name, i) not in have]:
+                        yield Generation(name, missing[0], rollout.replace(index=missing[0]), len(missing))
                     sample += count
 
 
