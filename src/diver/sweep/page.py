@@ -9,12 +9,15 @@ import numpy as np
 from diver.core.files import write_text
 from diver.core.statistics import Estimate
 from diver.core.tables import markdown
+from diver.evaluate.front import Pair
 from diver.look import page
+from diver.look.front_figure import front_svg
 from diver.sweep import records
 from diver.sweep.choose import LEVEL, Policy, Verdict, cost, gain_at, policies, verdict
 from diver.sweep.plan import HELD_OUT, SELECTION, UNTRAINED, Plan
 
 DASH = "–"
+FRONTS = "Fronts"
 
 
 class Section(NamedTuple):
@@ -29,14 +32,14 @@ def write_page(plan: Plan) -> Path:
     """Write sweep.html and sweep.md in the folder of the sweep; returns the path of the first."""
     found = policies(plan, records.read(plan.records))
     parts = sections(plan, found)
-    text = "\n".join(f"## {s.title}\n\n{s.text}\n\n{markdown(s.rows[0], s.rows[1:])}" for s in parts if s.rows)
+    text = "\n".join(f"## {s.title}\n\n{s.text}\n\n{markdown(s.rows[0], s.rows[1:])}" for s in parts)
     write_text(plan.out / "sweep.md", text)
     html = [page.header("diver sweep", headline(plan, found), page.facts(facts(plan, found)))]
-    html += [
-        page.section(page.text(s.title), f'<p class="note">{page.text(s.text)}</p>\n{page.text_table(s.rows)}')
-        for s in parts
-        if s.rows
-    ]
+    for s in parts:
+        drawn = figures(plan, found) if s.title == FRONTS else ""
+        table = page.text_table(s.rows)
+        table = f"<details><summary>All pairs</summary>{table}</details>" if drawn else table
+        html.append(page.section(page.text(s.title), f'<p class="note">{page.text(s.text)}</p>\n{drawn}{table}'))
     data = {"runs": [], "curves": {"steps": 1, "panels": [], "more": []}, "browser": {"groups": [], "unconverted": 0}}
     write_text(plan.out / "sweep.html", page.document(headline(plan, found), html, data))
     return plan.out / "sweep.html"
@@ -78,7 +81,7 @@ def sections(plan: Plan, found: Mapping[str, Policy]) -> list[Section]:
 
 def _answer(plan: Plan, verdicts: Sequence[Verdict]) -> Section:
     header = [
-        "you sample k", "turn on", "best other setting", "at", "Pass@k", f"minus {plan.baseline} at its best",
+        "you sample k", "turn on", "best other setting", "alpha, T", "Pass@k", f"minus {plan.baseline} at its best",
         "minus untrained at its best", f"{plan.baseline} minus untrained", "not decided: seeds",
     ]  # fmt: skip
     rows = [
@@ -90,7 +93,7 @@ def _answer(plan: Plan, verdicts: Sequence[Verdict]) -> Section:
             if v.advice == v.label
             else f"nothing: untrained, temperature {v.untrained.temperature:g}",
             v.label,
-            str(v.pair),
+            _short(v.pair),
             f"{100 * v.level:.1f}",
             _points(v.gain),
             _points(v.over_untrained),
@@ -112,7 +115,7 @@ def _answer(plan: Plan, verdicts: Sequence[Verdict]) -> Section:
 def _settings(plan: Plan, found: Mapping[str, Policy]) -> Section:
     """Every setting at its best pair for each k."""
     header = ["setting", "seeds", "CPU time"]
-    header += [title for k in plan.ks for title in (f"pair for k = {k}", f"Pass@{k}", "minus baseline")]
+    header += [title for k in plan.ks for title in (f"k = {k}: alpha, T", f"Pass@{k}", "minus baseline")]
     rows = []
     for label, policy in found.items():
         ratio = cost(plan, found, label) if label != UNTRAINED else np.nan
@@ -125,7 +128,7 @@ def _settings(plan: Plan, found: Mapping[str, Policy]) -> Section:
             mine, base = policy.best(k), found[plan.baseline].best(k) if plan.baseline in found else None
             values = policy.values(HELD_OUT, mine[0], k) if mine else {}
             row += [
-                str(mine[0]) if mine else DASH,
+                _short(mine[0]) if mine else DASH,
                 f"{100 * np.mean([v.mean() for v in values.values()]):.1f}" if values else DASH,
                 _points(gain_at(found, label, plan.baseline, (mine[0], base[0]), k))
                 if mine and base and label != plan.baseline
@@ -149,7 +152,11 @@ def _fronts_table(plan: Plan, found: Mapping[str, Policy]) -> Section:
             means = [np.mean([v.mean() for v in policy.values(SELECTION, pair, k).values()]) for k in plan.ks]
             rows.append([label, f"{pair.alpha:g}", f"{pair.temperature:g}", *(f"{100 * mean:.1f}" for mean in means)])
     header = ["setting", "alpha", "temperature", *(f"Pass@{k}" for k in plan.ks)]
-    return Section("Fronts", "Means over seeds and selection problems, in per cent.", [header, *rows])
+    text = (
+        "Pass@k of the weights between untrained (alpha 0) and trained (alpha 1) at each temperature: means over seeds "
+        "and selection problems, in per cent."
+    )
+    return Section(FRONTS, text, [header, *rows])
 
 
 def _runs(found: Mapping[str, Policy]) -> Section:
@@ -161,28 +168,40 @@ def _runs(found: Mapping[str, Policy]) -> Section:
             f"{run['steps']:,}",
             DASH if not run.get("cpu_seconds") else f"{run['cpu_seconds']:,.0f}",
             str(run.get("commit") or "")[:8],
-            str(run.get("command") or ""),
         ]
         for label, policy in found.items()
         if label != UNTRAINED
         for seed, run in policy.runs.items()
     ]
-    header = ["setting", "seed", "steps", "CPU seconds", "commit", "command"]
-    return Section("Runs", "All runs that were made.", [header, *rows])
+    header = ["setting", "seed", "steps", "CPU seconds", "commit"]
+    commands = sorted({str(run.get("command")) for policy in found.values() for run in policy.runs.values()})
+    return Section("Runs", f"All runs that were made, by {'; '.join(commands)}", [header, *rows])
 
 
 def _points(estimate: Estimate) -> str:
     return estimate.text(100, sign="+")
 
 
-def points(
-    found: Mapping[str, Policy], label: str, temperature: float, ks: tuple[int, int]
-) -> list[tuple[float, float, str]]:
-    """The line of a setting at a temperature: (Pass@k1, Pass@k2, alpha) by rising alpha, on the selection problems."""
-    policy = found[label]
+def _short(pair: Pair) -> str:
+    return f"{pair.alpha:g}, {pair.temperature:g}"
+
+
+def figures(plan: Plan, found: Mapping[str, Policy]) -> str:
+    """A figure for each temperature: Pass@k of the smallest against that of the largest k, a line for each setting."""
+    ks = min(plan.ks), max(plan.ks)
+    settings = {label: policy for label, policy in found.items() if label != UNTRAINED}
+    drawn = ""
+    for temperature in plan.temperatures:
+        series = {label: points(policy, temperature, ks) for label, policy in settings.items()}
+        figure = front_svg(series, f"Pass@{ks[0]}", f"Pass@{ks[1]}")
+        drawn += f"<div><h3>temperature {temperature:g}</h3>{figure}</div>" if figure else ""
+    return f'<div class="panels">{drawn}</div>' if drawn else ""
+
+
+def points(policy: Policy, temperature: float, ks: tuple[int, int]) -> list[tuple[float, float, str]]:
+    """The line of a setting at a temperature: Pass@k of both k by rising alpha, on the selection problems."""
     line = []
-    for pair in policy.pairs(SELECTION):
-        if pair.temperature == temperature:
-            x, y = (float(np.mean([v.mean() for v in policy.values(SELECTION, pair, k).values()])) for k in ks)
-            line.append((x, y, f"{pair.alpha:g}"))
+    for pair in (pair for pair in policy.pairs(SELECTION) if pair.temperature == temperature):
+        x, y = (float(np.mean([v.mean() for v in policy.values(SELECTION, pair, k).values()])) for k in ks)
+        line.append((x, y, f"{pair.alpha:g}" if pair.alpha else UNTRAINED))
     return line
