@@ -8,6 +8,7 @@ from pathlib import Path
 
 from diver.recipe.flags import parse
 from diver.sweep.run import sweep
+from fronts.controls import make_controls
 from fronts.page import write_page
 from fronts.study import TESTBEDS, plan
 
@@ -39,6 +40,7 @@ def main() -> None:
             for setting in of_testbed.settings:
                 if not arguments.only or setting.label in arguments.only:
                     sweep(of_testbed, arguments.jobs, [setting.label])
+                    make_controls(of_testbed, arguments.jobs)
     finally:
         print(write_page(arguments.out))
 

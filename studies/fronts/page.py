@@ -9,6 +9,7 @@ from diver.core.tables import markdown
 from diver.sweep import records
 from diver.sweep.choose import policies
 from diver.sweep.page import Section, headline, sections
+from fronts.controls import section as controls
 from fronts.study import TESTBEDS, plan
 
 INTRODUCTION = """\
@@ -29,7 +30,7 @@ def write_page(out: Path) -> Path:
         planned = sum(len(setting.seeds) for setting in of_testbed.settings)
         made = sum(len(policy.runs) for label, policy in found.items() if label in load_labels(testbed))
         parts.append(f"## {title}\n\n{made} of {planned} runs are made. {headline(of_testbed, found)}.\n")
-        parts += [_section(section) for section in sections(of_testbed, found)]
+        parts += [*(_section(section) for section in sections(of_testbed, found)), controls(of_testbed, found)]
     write_text(out / "fronts.md", "\n".join(parts))
     return out / "fronts.md"
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,9 @@ def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
     chosen = [setting for setting in plan.settings if not only or setting.label in only]
     for judged in (False, True):
         check(plan)
-        tasks = [] if record(plan, UNTRAINED) else [Run("untrained", partial(untrained, plan), plan.out, 0)]
+        tasks: dict[Path, Run] = {}
+        if not record(plan, UNTRAINED):
+            tasks[plan.out] = Run(UNTRAINED, partial(untrained, plan), plan.out, 0)
         for setting in chosen:
             for seed in setting.seeds:
                 found = record(plan, setting.label, seed)
@@ -45,8 +47,10 @@ def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
                     call = partial(judge, plan, setting, seed, pairs)
                 else:
                     continue
-                tasks.append(Run(f"{folder.parent.name}-{seed}", call, folder, 0 if found else steps))
-        run_all(tasks, plan.out / "logs", jobs)
+                if folder in tasks:  # a setting and the longer run that contains it
+                    call, steps = partial(in_order, tasks[folder].call, call), max(steps, tasks[folder].steps)
+                tasks[folder] = Run(f"{folder.parent.name}-{seed}", call, folder, 0 if found else steps)
+        run_all([*tasks.values()], plan.out / "logs", jobs)
 
 
 def check(plan: Plan) -> None:
@@ -58,7 +62,7 @@ def check(plan: Plan) -> None:
     for setting in plan.settings:
         for seed in setting.seeds:
             if (found := known.get(name_of(plan, setting.label, seed))) and not setting.folders:
-                mine = about(plan.trained(setting, seed))
+                mine = about(plan, setting, seed)
                 if changed := sorted(k for k, v in found["recipe"].items() if k in mine and mine[k] != v):
                     key = changed[0]
                     raise DiverError(
@@ -67,11 +71,12 @@ def check(plan: Plan) -> None:
                     )
 
 
-def about(recipe: Recipe) -> dict[str, Any]:
-    """What identifies a run in its record: its settings as JSON has them, without its seed and its model's folder."""
-    settings = identity(dataclasses.asdict(recipe))
-    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
-    return {k: v for k, v in plain.items() if k != "run.seed" and v is not None} | {"train.steps": recipe.train.steps}
+def about(plan: Plan, setting: Setting, seed: int) -> dict[str, Any]:
+    """What identifies a run in its record: its settings as JSON has them, without its seed, and its steps."""
+    recipe = plan.trained(setting, seed)
+    settings = {k: list(v) if isinstance(v, tuple) else v for k, v in identity(dataclasses.asdict(recipe)).items()}
+    del settings["run.seed"]
+    return {k: v for k, v in settings.items() if v is not None} | {"train.steps": setting.step or recipe.train.steps}
 
 
 def name_of(plan: Plan, label: str, seed: int | None = None) -> str:
@@ -96,6 +101,11 @@ def key(pair: Pair) -> str:
 # ---- in a process of its own
 
 
+def in_order(*calls: Callable[[], object]) -> None:
+    for call in calls:
+        call()
+
+
 def make(plan: Plan, setting: Setting, seed: int) -> None:
     """Train, sample the grid on the selection problems, and add the record."""
     if seed not in setting.folders:
@@ -108,7 +118,7 @@ def make(plan: Plan, setting: Setting, seed: int) -> None:
     found: dict[str, Any] = {
         "setting": setting.label,
         "seed": seed,
-        "recipe": about(plan.trained(setting, seed)) | {"train.steps": step},
+        "recipe": about(plan, setting, seed),
         "steps": step,
         **{k: config.get(k) for k in ("command", "commit", "versions", "engine")},
         "cpu_seconds": None if np.isnan(np.sum(cpu)) else float(np.sum(cpu)),
@@ -173,7 +183,8 @@ def counts(
         at, folder = checkpoint(plan, dataclasses.replace(setting, step=step or setting.step), seed)
         path = str(folder)
     trained = dataclasses.replace(recipe.model, path=path, revision=recipe.model.revision if not at else None)
-    out = plan.folder(setting, seed) / "fronts" / f"step_{at:04d}" / part
+    # Apart from the run folder, which must be empty when its training begins.
+    out = plan.out / "fronts" / "_".join(plan.folder(setting, seed).parts[-2:]) / f"step_{at:04d}" / part
     found = evaluate_front(config, recipe.model, trained, [problems], out, pairs, recipe.verify)
     rows = {key(pair): results[part]["per_problem"] for pair, results in found.items()}
     of_pairs = {

@@ -1,0 +1,119 @@
+"""What else could explain that weights between gain: less training, a lower rate, or a mixture of both policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from diver.core.run_folder import by_step
+from diver.core.statistics import Estimate, interval, pass_at_k
+from diver.core.tables import markdown
+from diver.evaluate.comparison import Values, difference
+from diver.evaluate.front import Pair
+from diver.sweep import records
+from diver.sweep.choose import BOUNDS, Policy, scored
+from diver.sweep.plan import HELD_OUT, SELECTION, UNTRAINED, Plan
+from diver.sweep.run import add, counts, name_of, record
+from diver.train.parallel import Run, run_all
+
+CONTROLS = "controls"
+HALF, TRAINED = Pair(0.5, 0.6), Pair(1.0, 0.6)
+HIGHER = "clip-higher, 4 times the rate"
+
+
+def make_controls(plan: Plan, jobs: int) -> None:
+    """Sample the earlier checkpoints of the baseline's runs that have a record and no controls yet."""
+    base = plan.setting(plan.baseline)
+    runs = [
+        Run(f"{CONTROLS}-{seed}", partial(make, plan, seed), plan.folder(base, seed), 0)
+        for seed in plan.seeds
+        if record(plan, base.label, seed) and not record(plan, CONTROLS, seed)
+    ]
+    run_all(runs, plan.out / "logs", jobs)
+
+
+def make(plan: Plan, seed: int) -> None:
+    """The checkpoint whose Pass@1 on the selection problems is nearest to that of alpha 0.5, and both on the others."""
+    base, found = plan.setting(plan.baseline), record(plan, plan.baseline, seed)
+    assert found is not None
+    folder = plan.folder(base, seed) / "checkpoints"
+    earlier = {
+        step: counts(plan, base, seed, SELECTION, [TRAINED], step)["fronts"][SELECTION][name(TRAINED)]
+        for step in by_step(folder)
+        if step < found["steps"]
+    }
+    wanted = mean(found["fronts"][SELECTION][name(HALF)], plan.samples)
+    # Of equally near ones the later.
+    step = min(sorted(earlier, reverse=True), key=lambda step: abs(mean(earlier[step], plan.samples) - wanted))
+    control = {
+        "setting": CONTROLS,
+        "seed": seed,
+        "samples": plan.samples,
+        "steps": step,
+        "commit": found["commit"],
+        "fronts": {SELECTION: {f"step {at}": c for at, c in earlier.items()}, HELD_OUT: {}},
+        "problems": {},
+    }
+    between = counts(plan, base, seed, HELD_OUT, [HALF])
+    at_step = counts(plan, base, seed, HELD_OUT, [TRAINED], step)
+    at_step["fronts"][HELD_OUT] = {f"step {step}": at_step["fronts"][HELD_OUT][name(TRAINED)]}
+    add(plan, control, [between, at_step])
+
+
+def name(pair: Pair) -> str:
+    return f"{pair.alpha:g} {pair.temperature:g}"
+
+
+def mean(of_problems: list, samples: int, k: int = 1) -> float:
+    return float(pass_at_k(*scored(of_problems, samples), k).mean())
+
+
+def section(plan: Plan, found: Mapping[str, Policy]) -> str:
+    """The controls as Markdown; empty before the first."""
+    known = records.read(plan.records)
+    of = {seed: r for seed in plan.seeds if (r := known.get(name_of(plan, CONTROLS, seed)))}
+    if not of:
+        return ""
+    ks = [k for k in plan.ks if k > 1]
+    rows = [["alpha 0.5 minus the earlier checkpoint", *(_points(_checkpoint(of, k)) for k in plan.ks)]]
+    base = found.get(plan.baseline)
+    if base and UNTRAINED in found:
+        halves = [Estimate(np.nan, np.nan, np.nan), *(_half(found[UNTRAINED], base, k) for k in ks)]
+        rows.append(["half of the samples from each policy minus clip-higher as trained", *map(_points, halves)])
+    if base and HIGHER in found:
+        for pair in (pair for pair in found[HIGHER].pairs(SELECTION) if pair.temperature == 0.6 and pair.alpha):
+            gaps = [
+                difference(found[HIGHER].values(SELECTION, pair, k), base.values(SELECTION, TRAINED, k), BOUNDS)
+                for k in plan.ks
+            ]
+            rows.append([f"{HIGHER}, alpha {pair.alpha:g}, minus clip-higher as trained", *map(_points, gaps)])
+    steps = ", ".join(f"{record['steps']}" for record in of.values())
+    text = (
+        "At temperature 0.6, in points, with intervals of 95 % over seeds and problems; descriptive. The earlier "
+        f"checkpoints are of the steps {steps}. The rows of the higher rate are on the selection problems."
+    )
+    return f"### Controls\n\n{text}\n\n{markdown(['', *(f'Pass@{k}' for k in plan.ks)], rows)}"
+
+
+def _checkpoint(of: Mapping[int, records.Record], k: int) -> Estimate:
+    def values(at: Mapping[int, str]) -> Values:
+        return {s: pass_at_k(*scored(r["fronts"][HELD_OUT][at[s]], r["samples"]), k) for s, r in of.items()}
+
+    steps = {seed: f"step {record['steps']}" for seed, record in of.items()}
+    return difference(values(dict.fromkeys(of, name(HALF))), values(steps), BOUNDS)
+
+
+def _half(untrained: Policy, base: Policy, k: int) -> Estimate:
+    """Half of each against k samples of the trained policy, over seeds and held-out problems."""
+    one, other = (
+        policy.values(HELD_OUT, pair, k // 2) for policy, pair in ((untrained, Pair(0.0, 0.6)), (base, TRAINED))
+    )
+    mixed = {seed: 1 - (1 - one[seed]) * (1 - other[seed]) for seed in other}
+    whole = base.values(HELD_OUT, TRAINED, k)
+    return difference(mixed, whole, BOUNDS) if whole else interval([])
+
+
+def _points(estimate: Estimate) -> str:
+    return estimate.text(100, sign="+")

@@ -1,0 +1,145 @@
+"""The study of fronts: its plan, its problems, its controls, and the history of its records."""
+
+import dataclasses
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from protocol import check_descent, check_only_added_to
+
+from diver.core.types import Problem
+from diver.sweep import records
+from diver.sweep.run import sweep
+from fronts import page, study
+from fronts.controls import CONTROLS, make_controls, section
+from fronts.problems import HELD_OUT, SELECTION, evaluated, shares
+from fronts.study import plan
+from verified_replay.problems import held_out_stream, trained
+
+ROOT = Path(__file__).parents[2]
+PROTOCOL = "studies/fronts/study.toml"
+RESULTS = ROOT / "docs" / "results"
+
+
+def finished_records():
+    found = records.read(RESULTS / study.RECORDS)
+    return [record for record in found.values() if record.get("commit")]
+
+
+def test_every_record_is_of_a_commit_after_the_protocol():
+    check_descent(PROTOCOL, finished_records())
+
+
+def test_since_the_first_run_the_protocol_is_only_added_to():
+    check_only_added_to(PROTOCOL, finished_records())
+
+
+def test_the_page_is_what_the_records_give(tmp_path):
+    """Every run that has a record is on it, too: the table of runs lists all that the records have."""
+    if not (RESULTS / study.RECORDS).exists():
+        pytest.skip("no run is made yet")
+    (tmp_path / study.RECORDS).parent.mkdir(parents=True)
+    (tmp_path / study.RECORDS).write_bytes((RESULTS / study.RECORDS).read_bytes())
+    written = page.write_page(tmp_path).read_text(encoding="utf-8")
+    assert written == (RESULTS / "fronts.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in written.splitlines()]
+    for name, record in records.read(RESULTS / study.RECORDS).items():
+        if record["setting"] not in ("untrained", CONTROLS):
+            _, label, seed = name.split("/")
+            assert any(row[:2] == [label, seed.removeprefix("seed_")] for row in rows), name
+
+
+def test_the_settings_of_a_testbed():
+    of = plan("countdown")
+    labels = [setting.label for setting in of.settings]
+    assert labels[:3] == ["clip-higher, equal time", "clip-higher", "max-rl, replay"] and len(labels) == 9
+    longer, short, replay = of.settings[:3]
+    assert short.run == longer.label and short.step == 600 and of.folder(short, 400) == of.folder(longer, 400)
+    assert short.seeds == (400, 401, 402, 403, 404) and of.setting("verified-replay").seeds == (400, 401, 402)
+    recipe = of.trained(replay, 401)
+    assert (recipe.method.name, recipe.method.replay.alpha, recipe.method.frame) == ("max-rl", 0.3, "common")
+    assert (recipe.train.learning_rate, recipe.train.steps, recipe.run.seed) == (1.25e-5, 600, 401)
+    assert of.trained(short, 400).train.steps == 930 and plan("maze").trained(short, 400).train.steps == 1080
+    # The problems are apart from the training data, so the run evaluates nothing itself.
+    assert recipe.evaluate.problems == 0 and of.recipe_of(replay, 401).evaluate.problems == SELECTION + HELD_OUT
+
+
+def test_shares_by_hand():
+    def problems(levels):
+        return [Problem(str(i), "", "", source=level) for i, level in enumerate(levels)]
+
+    # 2 / 3 of 4 is 2.67 and 1 / 3 is 1.33: the larger remainder gets the fourth.
+    assert shares(problems("aab"), 4) == Counter(a=3, b=1)
+    assert shares(problems("ab"), 6) == Counter(a=3, b=3)
+
+
+@pytest.mark.slow
+def test_problems_are_new_and_have_the_levels_of_the_training(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found, training = evaluated("countdown"), trained("countdown", "final")
+    assert len(found) == len({p.id for p in found}) == SELECTION + HELD_OUT
+    earlier = {p.id for p in (*training, *trained("countdown", "tuning"), *held_out_stream("countdown"))}
+    assert earlier.isdisjoint(p.id for p in found)
+    for part in (found[:SELECTION], found[SELECTION:]):
+        assert Counter(p.source for p in part) == shares(training, len(part))
+    assert evaluated("countdown") == found  # from the file
+
+
+TINY = """
+[model]
+path = "countdown"
+threads = 1
+[sample]
+group_size = 4
+max_tokens = 40
+max_prompt_tokens = 24
+[train]
+steps = 4
+batch_size = 4
+mini_batch_size = 4
+learning_rate = 1e-4
+save_steps = 1
+save_total_limit = 9
+[evaluate]
+problems = 12
+temperature = 0.6
+"""
+
+
+@pytest.mark.slow
+def test_runs_and_their_controls(tmp_path, monkeypatch):
+    """A longer run and its checkpoint, then the earlier checkpoint that is nearest to alpha 0.5."""
+    (tmp_path / "tiny.toml").write_text(TINY)
+    of = dataclasses.replace(
+        plan("countdown", tmp_path, tmp_path),
+        recipe=tmp_path / "tiny.toml",
+        seeds=(0,),
+        temperatures=(0.6,),
+        alphas=(0.0, 0.5, 1.0),
+        ks=(1, 4),
+        samples=4,
+        selection=4,
+    )
+    longer, short = (
+        dataclasses.replace(s, seeds=(0,), flags=("--method.name", "clip-higher")) for s in of.settings[:2]
+    )
+    of = dataclasses.replace(of, settings=(longer, dataclasses.replace(short, step=3)))
+    sweep(of, 1)
+    make_controls(of, 1)
+    known = records.read(of.records)
+    assert {name.removeprefix("countdown/") for name in known} == {
+        "untrained", "clip-higher, equal time/seed_0", "clip-higher/seed_0", "controls/seed_0",
+    }  # fmt: skip
+    control, run = known["countdown/controls/seed_0"], known["countdown/clip-higher/seed_0"]
+    assert run["steps"] == 3 and known["countdown/clip-higher, equal time/seed_0"]["steps"] == 4
+    earlier = control["fronts"]["selection"]
+    assert [*earlier] == ["step 1", "step 2"]
+    wanted = sum(run["fronts"]["selection"]["0.5 0.6"])
+    distance = {int(name[5:]): abs(sum(counts) - wanted) for name, counts in earlier.items()}
+    assert control["steps"] == max(step for step, d in distance.items() if d == min(distance.values()))
+    assert {*control["fronts"]["held-out"]} == {"0.5 0.6", f"step {control['steps']}"}
+    assert all(len(counts) == 8 for counts in control["fronts"]["held-out"].values())
+    from diver.sweep.choose import policies
+
+    text = section(of, policies(of, known))
+    assert "alpha 0.5 minus the earlier checkpoint" in text and f"of the steps {control['steps']}." in text
