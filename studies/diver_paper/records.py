@@ -10,18 +10,17 @@ write them
 
 from __future__ import annotations
 
-import gzip
 import json
 import sys
-import zlib
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from diver.core.extras import provenance
-from diver.core.files import as_utf8, lock, make_folder, read_json, to_json, write_parts
+from diver.core.files import read_json, to_json
 from diver.core.types import DiverError
+from diver.sweep.records import add
+from diver.sweep.records import lines as read
 from diver_paper.job import Job, flat
 
 DIGITS = 4  # significant ones that a metric keeps
@@ -64,36 +63,6 @@ class Records(NamedTuple):
     def add(self, job: Job, record: Mapping[str, Any]) -> None:
         """Add the record of a run, in the place of one of its name."""
         add(self.file, {self.prefix + job.name: record})
-
-
-def read(file: Path) -> Mapping[str, bytes]:
-    """The name of each record -> its line; empty without a file."""
-    if not file.exists():
-        return {}
-    about = file.stat()
-    return _read(file, about.st_ino, about.st_mtime_ns)
-
-
-@lru_cache(maxsize=4)
-def _read(file: Path, *_: int) -> Mapping[str, bytes]:
-    """`read` of a file that has not been written since: a page finds hundreds of records, one by one."""
-    try:
-        return {json.loads(line)["name"]: line for line in gzip.decompress(file.read_bytes()).splitlines()}
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as e:
-        raise DiverError(f"{file}: is not a file of records ({e}); restore it, or give another --out") from None
-
-
-def add(file: Path, records: Mapping[str, Mapping[str, Any]]) -> None:
-    """Add records by name, each in the place of one of its name.
-
-    One process writes at a time, and the others wait for it, so that runs in parallel keep each other's records. A
-    reader, and a kill, find the file before or after. The same records give the same bytes.
-    """
-    make_folder(file.parent)
-    with lock(file.parent, wait=True):
-        lines = {**read(file), **{name: as_utf8(to_json({"name": name, **record})) for name, record in records.items()}}
-        content = b"".join(lines[name] + b"\n" for name in sorted(lines))
-        write_parts(file, [gzip.compress(content, mtime=0)])
 
 
 def origin() -> dict[str, Any]:

@@ -1,9 +1,10 @@
-"""The records of a sweep: one compressed JSON Lines file, a line a run, sorted by name."""
+"""The records of a sweep or a study: one compressed JSON Lines file, a line a run, sorted by name."""
 
 import gzip
 import json
 import zlib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,22 @@ Record = Mapping[str, Any]
 
 def read(file: Path) -> dict[str, dict[str, Any]]:
     """The name of each record -> the record; empty without a file."""
+    return {name: json.loads(line) for name, line in lines(file).items()}
+
+
+def lines(file: Path) -> Mapping[str, bytes]:
+    """The name of each record -> its line; empty without a file."""
     if not file.exists():
         return {}
+    about = file.stat()
+    return _lines(file, about.st_ino, about.st_mtime_ns)
+
+
+@lru_cache(maxsize=4)
+def _lines(file: Path, *_: int) -> Mapping[str, bytes]:
+    """`lines` of a file that has not been written since: a page finds hundreds of records, one by one."""
     try:
-        rows = [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
-        return {row["name"]: row for row in rows}
+        return {json.loads(line)["name"]: line for line in gzip.decompress(file.read_bytes()).splitlines()}
     except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as e:
         raise DiverError(f"{file}: is not a file of records ({e}); restore it, or give another --out") from None
 
@@ -27,11 +39,12 @@ def read(file: Path) -> dict[str, dict[str, Any]]:
 def add(file: Path, records: Mapping[str, Record]) -> None:
     """Add records by name, each in the place of one of its name.
 
-    One process writes at a time, and the others wait for it. A reader, and a kill, find the file before or after. The
-    same records give the same bytes.
+    One process writes at a time, and the others wait for it, so that runs in parallel keep each other's records. A
+    reader, and a kill, find the file before or after. The same records give the same bytes.
     """
     make_folder(file.parent)
     with lock(file.parent, wait=True):
-        rows = {**read(file), **{name: {**record, "name": name} for name, record in records.items()}}
-        content = b"".join(as_utf8(to_json(dict(sorted(rows[name].items())))) + b"\n" for name in sorted(rows))
+        new = {name: as_utf8(to_json({"name": name, **record})) for name, record in records.items()}
+        known = {**lines(file), **new}
+        content = b"".join(known[name] + b"\n" for name in sorted(known))
         write_parts(file, [gzip.compress(content, mtime=0)])

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -84,7 +85,8 @@ def name_of(plan: Plan, label: str, seed: int | None = None) -> str:
 
 
 def record(plan: Plan, label: str, seed: int | None = None) -> dict[str, Any] | None:
-    return records.read(plan.records).get(name_of(plan, label, seed))
+    line = records.lines(plan.records).get(name_of(plan, label, seed))
+    return None if line is None else json.loads(line)
 
 
 def missing(plan: Plan, setting: Setting, found: Mapping[str, Any]) -> list[Pair]:
