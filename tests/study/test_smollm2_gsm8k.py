@@ -209,6 +209,20 @@ def test_the_hour_of_a_gpu_is_two_runs_that_can_be_started(engine, tmp_path):
     assert printed.count(size) == len(METHODS)
 
 
+def test_the_hour_of_a_gpu_says_what_it_lacks_and_keeps_a_log(tmp_path):
+    script = str(ROOT / "scripts" / "one_hour.sh")
+    done = subprocess.run(["sh", script], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr == (
+        "one_hour.sh: name an engine, trl or verl: sh scripts/one_hour.sh trl\n"
+    )
+    (tmp_path / "diver").write_text('#!/bin/sh\necho diver "$@"\nexit 3\n')  # a training that fails
+    (tmp_path / "diver").chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["sh", script, "trl"], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 3 and done.stdout.count("diver train") == 1
+    assert (tmp_path / "runs" / "one-hour-trl.log").read_text() == done.stdout
+
+
 @pytest.mark.first
 @pytest.mark.slow
 def test_the_whole_study_by_its_command_killed_and_resumed(study, tmp_path, monkeypatch):
