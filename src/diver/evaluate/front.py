@@ -150,12 +150,9 @@ def write_front(
         of_pairs = {pair: results[name] for pair, results in front.items()}
         table = front_table(of_pairs)
         places = {str(pair): pair._asdict() for pair in of_pairs}
-        data[name] = {
-            "problems": max(result["problems"] for result in of_pairs.values()),
-            "samples": max(result["samples"] for result in of_pairs.values()),
-            "k": sorted({k for result in of_pairs.values() for k in result["k"]}),
-            "rows": [{**places.get(str(row[table.of]), {}), **row} for row in table.records()],
-        }
+        most = max(of_pairs.values(), key=lambda result: result["samples"])  # a greedy pair has one
+        rows = [{**places.get(str(row[table.of]), {}), **row} for row in table.records()]
+        data[name] = {**{key: most[key] for key in ("problems", "samples", "k")}, "rows": rows}
         shown = f"{name}\n\n{export(table, 'markdown')}\n"
         config.show(table, f"\n{shown}", say)
         written += config.write(table, out, f"front_{name}")
