@@ -280,7 +280,7 @@ def test_settings_that_do_not_fit_are_one_line():
         (["--alphas", "nan"], "--alphas nan: must be numbers"),
         (["--alphas", "0", "--temperatures", "-1"], "--temperatures -1: must be numbers"),
         (["--alphas", "0", "--temperatures", "inf"], "--temperatures inf: must be numbers"),
-        (["--alphas", "0", "--temperatures", "0.3", "--temperature", "0.6"], "--temperatures and --temperature: give"),
+        (["--alphas", "0", "--temperatures", "0.3", "--temperature", "0.6"], "give --alphas, and no --temperature"),
         (["--temperatures", "0.3"], "--temperatures: is for a front; give --alphas"),
         (["--alphas", "0", "--all-steps"], "--alphas and --all-steps: give one of them"),
         (["--alphas", "0", "--base", "countdown"], "--base countdown: is the base model of a front; give --model"),

@@ -153,8 +153,8 @@ def test_what_cannot_be_blended_is_one_line_and_leaves_nothing(ends, tmp_path, m
         (base, pickled, "out", r"pickled: has no model.safetensors; model.save_pretrained\(FOLDER\) writes it"),
         (base, partly, "out", f"partly: has no {lost.name}"),
         (base, cut, "out", "cut/model.safetensors: is damaged .*; copy it again"),
-        (*packed, "out", "packed_1/model.safetensors: w is in I32, which cannot be blended; save it in BF16"),
-        (small, small, "out", "small/model.safetensors: w is in F8_E4M3, which cannot be blended"),
+        (*packed, "out", r"packed_1: w is \[2\] in I32 and \[2\] in I32, not of one shape and in F32, F16 or BF16"),
+        (small, small, "out", r"w is \[2\] in F8_E4M3 and \[2\] in F8_E4M3, not of one shape and in F32"),
         (base, trained, "taken", "taken: exists; choose another --out, or delete it"),
     ]:
         line = fails("blend", "--base", one, "--model", other, "--out", out)
@@ -312,7 +312,7 @@ print(peak() - before)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["F32", "BF16"])
-def test_two_tensors_of_1_gb_take_a_tenth_of_it(tmp_path, dtype):
+def test_two_tensors_of_1_gb_take_a_quarter_of_it(tmp_path, dtype):
     """At the shapes of the embedding of a 7 B model. The files are sparse."""
     rows = (1 << 30) // (8192 * (4 if dtype == "F32" else 2))
     header = json.dumps({"w": {"dtype": dtype, "shape": [rows, 8192], "data_offsets": [0, 1 << 30]}}).encode()
@@ -325,5 +325,5 @@ def test_two_tensors_of_1_gb_take_a_tenth_of_it(tmp_path, dtype):
     done = subprocess.run(program, capture_output=True, text=True, timeout=600, env={**os.environ})
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out/model.safetensors").stat().st_size == 8 + len(header) + (1 << 30)
-    assert int(done.stdout) < (1 << 20) / 8  # KiB: an eighth of a gibibyte
+    assert int(done.stdout) < (1 << 20) / 4  # KiB
     shutil.rmtree(tmp_path / "out")
