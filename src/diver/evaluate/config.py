@@ -32,10 +32,10 @@ class EvalConfig(Export):
     all_steps: bool = False
     """Evaluate every checkpoint (runs only)."""
     alphas: str = ""
-    """Weights between the base (0) and the trained model (1) to evaluate, such as 0,0.5,1: their front. The models are
-    those of a run, or --base and --model."""
+    """Weights between base (0) and trained model (1), such as 0,0.5,1. Their front is evaluated: each at every
+    temperature. The models are those of a run, or --base and --model."""
     temperatures: str = ""
-    """Sampling temperatures of a front. Default: the run's, or --temperature."""
+    """Temperatures of a front. Default: the run's, or --temperature."""
     base: str = ""
     """The base model of a front: folder, or id on the hub (--model only)."""
     model: str = ""
