@@ -157,6 +157,17 @@ def test_nothing_is_made_again_and_the_page_has_the_front(whole):
     assert "<h2>Weights between</h2>" in Path(f"{RUN}/report.html").read_text()
 
 
+def test_responses_that_cannot_be_graded_are_counted_and_have_no_point(tmp_path, monkeypatch):
+    Path("fails_always.py").write_text("def grade(response, problem):\n    raise KeyError('level')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    args = ("--alphas", "0", "--samples", 2, "--generator", "tree", "--grader", "fails_always:grade", "--out", "front")
+    out = succeeds("eval", RUN, *args)
+    assert "countdown: 6 responses unscored: left out, not counted as wrong\n" in out
+    assert re.search(r"\| alpha 0, temperature 0.7 +\| +– \| +– \|", out)
+    (row,) = json.loads(Path("front/front.json").read_text())["benchmarks"]["countdown"]["rows"]
+    assert row["pass@1"] is None and "<circle" not in Path(f"{RUN}/report.html").read_text().partition("<h2>Weights")[2]
+
+
 KILLED = """
 import os, signal, sys
 from diver.core.files import JsonlLog
