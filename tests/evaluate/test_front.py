@@ -16,8 +16,9 @@ import torch
 from diver_command import fails, succeeds
 from safetensors.torch import load_file, save_file
 
+import diver
 from diver.core.files import JsonlLog
-from diver.core.types import DiverError
+from diver.core.types import DiverError, Grade
 from diver.evaluate.config import EvalConfig, parse_numbers
 from diver.evaluate.front import Pair, evaluate_front, front_table, halves, write_front
 from diver.recipe.sections import Model
@@ -155,6 +156,20 @@ def test_nothing_is_made_again_and_the_page_has_the_front(whole):
     assert json.loads(Path(f"{RUN}/eval/front.json").read_text()) == json.loads(Path("front/front.json").read_text())
     assert f"page: {RUN}/report.html" in out
     assert "<h2>Weights between</h2>" in Path(f"{RUN}/report.html").read_text()
+
+
+def test_rows_with_a_count_are_read_as_so_many_responses(whole):
+    """By `diver measure` and `diver browse`, with the counts of results.json."""
+    folder = whole[0] / "alpha_0_temperature_0.3"
+    assert len(rows(folder)) < 3 * 16
+    (result,) = json.loads((folder / "results.json").read_text())["benchmarks"].values()
+    groups = {group.problem.id: group for group in diver.read(folder)}
+    found = {name: [r.grade for r in group.rollouts] for name, group in groups.items()}
+    assert {name: (len(grades), grades.count(Grade.CORRECT)) for name, grades in found.items()} == {
+        row["id"]: (row["n"], row["c"]) for row in result["per_problem"]
+    }
+    assert [*groups] == [row["id"] for row in result["per_problem"]]
+    assert "neighbouring responses of a problem are equal" not in succeeds("measure", folder)
 
 
 def test_responses_that_cannot_be_graded_are_counted_and_have_no_point(tmp_path, monkeypatch):
