@@ -91,9 +91,7 @@ def check(base: Path, trained: Path) -> None:
             raise DiverError(f"{base}: has no tensor {name}, which {trained} has; {hint}")
         if mine[name].shape != stored.shape or not {mine[name].dtype, stored.dtype} <= DTYPES.keys():
             kinds = " and ".join(f"{list(one.shape)} in {one.dtype}" for one in (mine[name], stored))
-            raise DiverError(
-                f"{base} and {trained}: {name} is {kinds}, not of one shape and in F32, F16 or BF16; {hint}"
-            )
+            raise DiverError(f"{base} and {trained}: {name} is {kinds}, not one shape in F32, F16 or BF16; {hint}")
     first, second = (load_configuration(Model(path=str(p))).tokenizer.get_vocab() for p in (base, trained))
     if first != second:
         raise DiverError(f"{base} and {trained}: their tokenizers differ; {hint}")
@@ -104,10 +102,8 @@ def _check_adapters(base: Path, folder: Path) -> None:
     config = read_json(folder / ADAPTERS)
     plain = config.get("init_lora_weights", True) in PLAIN_STARTS
     if not plain or any((FACTOR_A | FACTOR_B).isdisjoint(name.split(".")) for name in tensors(folder)):
-        raise DiverError(
-            f"{folder}: has more than LoRA's A and B matrices (DoRA, biases, modules, or a start that changes the base "
-            "model); merge the adapters into the model (merge_and_unload), and blend that"
-        )
+        more = "more than LoRA's A and B matrices (DoRA, biases, modules, PiSSA)"
+        raise DiverError(f"{folder}: has {more}; merge the adapters into the model (merge_and_unload), and blend that")
     named = Path(config.get("base_model_name_or_path") or base)
     if (base / ADAPTERS).is_file() or (named.is_dir() and fingerprint(named) != fingerprint(base)):
         raise DiverError(f"{folder}: has adapters of {named}, not of {base}; name the model that was trained")
