@@ -170,6 +170,40 @@ def test_the_summary_comes_first_and_all_parts_are_there(page, html):
     assert {g["step"] for g in data["browser"]["groups"]} == {1, 60} and len(data["browser"]["groups"]) == 48
 
 
+def test_weights_between_are_drawn_where_they_were_evaluated(tmp_path):
+    """Pass@1 against Pass@k of the largest k: a line for each temperature, without half of each and unknown points."""
+    run = write_run(tmp_path / "run", steps=2, rollouts=2)
+    assert "Weights between" not in Page(render([RunRecord.read(run)])).text
+    places = {
+        (0, 0.6): (0.3, 0.9),
+        (0.5, 0.6): (0.4, 0.8),
+        (1, 0.6): (0.5, 0.7),
+        (0, 1): (0.3, 0.9),
+        (1, 0): (0.5, None),
+    }
+    rows = [
+        {"policy": f"alpha {alpha}", "alpha": alpha, "temperature": temperature, "pass@1": x, "pass@8": 0, "pass@16": y}
+        for (alpha, temperature), (x, y) in places.items()
+    ]
+    rows.append({"policy": "half of each, temperature 0.6", "pass@1": None, "pass@8": 0.1, "pass@16": 0.95})
+    found = {"problems": 3, "samples": 16, "k": [1, 8, 16], "rows": rows}
+    front = {"base": HOSTILE[0], "trained": "run/checkpoints/step_0002", "benchmarks": {"countdown": found}}
+    (run / "eval/front.json").write_text(json.dumps(front))
+    html = render([RunRecord.read(run)])
+    page = Page(html)
+    assert (
+        "3 held-out problems with 16 samples each" in page.text and HOSTILE[0] in page.text and HOSTILE[0] not in html
+    )
+    section = html[html.index("<h2>Weights between</h2>") :].partition("</section>")[0]
+    assert re.findall(r"</i>(temperature [^<]+)<", section) == ["temperature 0.6", "temperature 1"]
+    assert re.findall(r'(?:ring" )?cx="([\d.]+)" cy="([\d.]+)"', section) == [
+        ("34.0", "28.0"), ("190.0", "154.0"), ("346.0", "280.0"), ("34.0", "28.0"),
+    ]  # fmt: skip
+    assert section.count('class="ring"') == section.count(">untrained<") == 2 and ">0.5</text>" in section
+    assert "Pass@16, %" in section
+    assert "Weights between" not in Page(render([RunRecord.read(run), RunRecord.read(run)])).text
+
+
 def test_a_page_that_is_there_is_replaced_and_nothing_else_is_left(tmp_path):
     folder = write_run(tmp_path / "run", steps=2, rollouts=3)
     (folder / "report.html").write_text("old")

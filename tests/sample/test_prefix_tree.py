@@ -7,6 +7,7 @@ from scipy.stats import chisquare
 
 from diver.recipe.data import Countdown
 from diver.recipe.sections import Model
+from diver.sample import prefix_tree
 from diver.sample.base import SamplingParams, requests
 from diver.sample.policy import load_policy
 from diver.sample.prefix_tree import PrefixTreeGenerator
@@ -93,7 +94,45 @@ def test_a_sharp_policy_runs_few_prefixes(policy):
     assert np.isclose(probability(policy, PROMPTS[0], tallies[0].rollout.tokens, 1e-4), 1.0)
 
 
-def test_samples_cannot_be_completed_later(policy):
-    generator = PrefixTreeGenerator(policy, seed=0)
-    with pytest.raises(ValueError, match="must be empty"):
-        list(generator.generate(requests(0, "b", "p", PROMPTS[0], range(2)), HOW, have={("p", 0)}))
+def rows(policy, n, have=(), name="", prompts=PROMPTS):
+    """Each sample with its response, in the order in which rows of generations are stored: first sample, count."""
+    wanted = [r for i, prompt in enumerate(prompts) for r in requests(0, "b", str(i), prompt, range(n))]
+    generations = PrefixTreeGenerator(policy, name, seed=3).generate(wanted, HOW, have)
+    return {g.key: (g.count, g.rollout.tokens) for g in generations}
+
+
+def samples_of(stored):
+    return {(problem, sample + i) for (problem, sample), (n, _) in stored.items() for i in range(n)}
+
+
+def test_what_is_missing_is_drawn_as_before(policy, monkeypatch):
+    """Two random streams: prompts that are complete in the first are not run again, and the second is as in one go."""
+    whole = rows(policy, 8)
+    assert {int(problem) for problem, _ in whole} == {*range(20)} and samples_of(whole) == {
+        (str(problem), sample) for problem in range(20) for sample in range(8)
+    }
+    half = dict([*whole.items()][::2])
+    assert rows(policy, 8, samples_of(half)) == {key: row for key, row in whole.items() if key not in half}
+    first, started = {key: row for key, row in whole.items() if int(key[0]) < 16}, []
+    with monkeypatch.context() as patch:
+        original = prefix_tree.sample_counts
+        patch.setattr(prefix_tree, "sample_counts", lambda *given: started.append(given[1]) or original(*given))
+        assert {**first, **rows(policy, 8, samples_of(first))} == whole
+    assert [len(prompts) for prompts in started] == [4]
+    assert rows(policy, 8, samples_of(whole)) == {}
+    # The first 16 prompts alone have the same samples: the others have a stream of their own.
+    assert rows(policy, 8, prompts=PROMPTS[:16]) == first
+
+
+def test_counts_of_another_machine_are_completed_to_the_number_of_samples(policy):
+    """What is stored covers half of a response as this machine counts it."""
+    (_, (count, _)), *_ = rows(policy, 64, prompts=PROMPTS[:1]).items()
+    assert count >= 2
+    have = {("0", sample) for sample in range(count - 1)}
+    assert samples_of(rows(policy, 64, have, prompts=PROMPTS[:1])) == {("0", i) for i in range(count - 1, 64)}
+
+
+def test_models_of_other_names_draw_independently(policy):
+    """So half of the samples from each of two policies is estimated without bias."""
+    one, again, other = (rows(policy, 16, name=name, prompts=PROMPTS[:2]) for name in ("a", "a", "b"))
+    assert one == again != other

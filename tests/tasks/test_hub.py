@@ -205,6 +205,26 @@ def test_a_model_comes_from_the_hub_and_then_from_the_cache(hub, monkeypatch):
     assert newest_commit("lab/countdown", "model", COMMIT) == COMMIT and newest_commit("lab/other", "model") is None
 
 
+def test_a_base_model_of_the_hub_is_downloaded_to_be_blended(hub, tmp_path, monkeypatch):
+    """Weights in safetensors, configuration and tokenizer; then from the cache."""
+    from diver.sample.blend import blend, model_folder
+
+    monkeypatch.setitem(hub.repositories["lab/countdown"], "pytorch_model.bin", b"pickled")
+    for revision in (None, COMMIT):
+        folder = model_folder(Model(path="lab/countdown", revision=revision))
+        assert {p.name: p.read_bytes() for p in folder.iterdir()} == {
+            p.name: p.read_bytes() for p in policy_folder().iterdir()
+        }
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    blend(model_folder(Model(path="lab/countdown")), policy_folder(), 0.5, tmp_path / "out")
+    weights = [(f / "model.safetensors").read_bytes() for f in (policy_folder(), tmp_path / "out")]
+    assert weights[0] == weights[1]  # between a model and itself
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    with pytest.raises(DiverError, match="lab/secret: is gated"):
+        model_folder(Model(path="lab/secret"))
+    assert model_folder(Model(path="countdown")) == policy_folder()
+
+
 def test_what_is_wrong_with_a_model_is_told_in_one_line(hub, tmp_path):
     torn = tmp_path / "torn"
     torn.mkdir()

@@ -14,8 +14,8 @@ class BlendArguments:
 
         diver blend runs/quickstart --alpha 0.5 --out models/quickstart-half
 
-    The folder loads in transformers and vLLM. LoRA adapters are scaled. `diver eval RUN --alphas 0,0.25,0.5,0.75,1`
-    shows what each alpha gains and costs.
+    The folder is a model in Hugging Face layout. LoRA adapters are scaled. `diver eval RUN --alphas
+    0,0.25,0.5,0.75,1` shows what each alpha gains and costs.
     """
 
     run: Positional[Path | None] = None

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from diver.recipe.flags import parse
 
 COMMON = {
-    "what to evaluate": "run step all_steps model benchmarks limit",
-    "weights between two models": "alphas temperatures base",
+    "what to evaluate": "run step all_steps alphas temperatures model benchmarks limit",
     "sampling": "samples k temperature max_tokens template seed generator url max_num_seqs",
     "grading and results": "grader out format figures",
 }

@@ -32,10 +32,10 @@ class EvalConfig(Export):
     all_steps: bool = False
     """Evaluate every checkpoint (runs only)."""
     alphas: str = ""
-    """Weights between the base (0) and the trained model (1) to evaluate, such as 0,0.5,1: their front. The models are
-    those of a run, or --base and --model."""
+    """Weights between base (0) and trained model (1), such as 0,0.5,1. Their front is evaluated: each at every
+    temperature. The models are those of a run, or --base and --model."""
     temperatures: str = ""
-    """Sampling temperatures of a front. Default: the run's, or --temperature."""
+    """Temperatures of a front. Default: the run's, or --temperature."""
     base: str = ""
     """The base model of a front: folder, or id on the hub (--model only)."""
     model: str = ""
@@ -116,12 +116,10 @@ class EvalConfig(Export):
                 raise DiverError(f"{flag} {given}: is used only with --generator endpoint, not {self.generator!r}")
         if self.base and not (self.model and self.alphas):
             raise DiverError(f"--base {self.base}: is the base model of a front; give --model and --alphas, too")
-        if self.temperatures and not self.alphas:
-            raise DiverError("--temperatures: is for a front; give --alphas, or one --temperature")
+        if self.temperatures and (not self.alphas or self.temperature is not None):
+            raise DiverError("--temperatures: is for a front; give --alphas, and no --temperature")
         if self.alphas and (self.generator == "endpoint" or (self.run is None and not self.base)):
             raise DiverError("--alphas: name a run, or --base and --model, which this machine can load")
-        if self.temperatures and self.temperature is not None:
-            raise DiverError("--temperatures and --temperature: give one of them")
         if self.alphas and self.all_steps:
             raise DiverError("--alphas and --all-steps: give one of them; --step chooses the checkpoint of a front")
         if self.extra and self.generator in ("transformers", "tree"):

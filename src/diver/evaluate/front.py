@@ -130,10 +130,8 @@ def front_table(front: Mapping[Pair, Mapping[str, Any]]) -> Table:
     for temperature in dict.fromkeys(pair.temperature for pair in front):
         base, trained = (front.get(Pair(alpha, temperature)) for alpha in (0.0, 1.0))
         if base and trained:
-            values = {k: halves(base, trained, k) for k in ks if k % 2 == 0}
-            rows[f"{HALVES}, temperature {temperature:.12g}"] = [
-                interval(values[k], (0, 1)) if k in values else UNKNOWN for k in ks
-            ]
+            label = f"{HALVES}, temperature {temperature:.12g}"
+            rows[label] = [UNKNOWN if k % 2 else interval(halves(base, trained, k), (0, 1)) for k in ks]
     return Table("policy", [Measure(f"pass@{k}", f"Pass@{k}", 100) for k in ks], rows)
 
 
@@ -150,16 +148,13 @@ def write_front(
         of_pairs = {pair: results[name] for pair, results in front.items()}
         table = front_table(of_pairs)
         places = {str(pair): pair._asdict() for pair in of_pairs}
-        data[name] = {
-            "problems": max(result["problems"] for result in of_pairs.values()),
-            "samples": max(result["samples"] for result in of_pairs.values()),
-            "k": sorted({k for result in of_pairs.values() for k in result["k"]}),
-            "rows": [{**places.get(str(row[table.of]), {}), **row} for row in table.records()],
-        }
-        shown = f"{name}\n\n{export(table, 'markdown')}\n"
+        most = max(of_pairs.values(), key=lambda result: result["samples"])  # a greedy pair has one
+        rows = [{**places.get(str(row[table.of]), {}), **row} for row in table.records()]
+        data[name] = {**{key: most[key] for key in ("problems", "samples", "k")}, "rows": rows}
+        shown = f"{name}\n\n{export(table, 'markdown')}"
         config.show(table, f"\n{shown}", say)
         written += config.write(table, out, f"front_{name}")
-        text += shown
+        text += f"{shown}\n"
     write_text(out / "front.md", f"{text}{ABOUT}\n")
     write_text(out / FILE, to_json({"base": base, "trained": trained, "benchmarks": data}, indent=1) + "\n")
     say(f"{ABOUT}\nresults: {', '.join([f'{out}/{FILE}', 'front.md', *(path.name for path in written)])}")

@@ -96,10 +96,11 @@ def _prepared(config: EvalConfig) -> tuple[TrainedRun, EvalConfig, Loaded]:
     recipe = trained.recipe
     _check_contents(trained, of_data=not config.benchmarks)
     eval_problems = held_out(recipe, config)
+    own = recipe.evaluate.temperature if config.temperature is None and not config.temperatures else config.temperature
     config = dataclasses.replace(
         config,
         template=config.template or eval_problems.benchmark.template,
-        temperature=recipe.evaluate.temperature if config.temperature is None else config.temperature,
+        temperature=own,
         max_tokens=config.max_tokens or recipe.sample.max_tokens,
         stop_token_ids=config.stop_token_ids or recipe.sample.stop_token_ids,
         seed=recipe.run.seed if config.seed is None else config.seed,

@@ -11,6 +11,8 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 360, 320, 34, 14, 28, 40
 UNTRAINED = "untrained"
 """The label of the policy before training, whose point is drawn as a ring."""
 LETTER = 5.8  # width of a letter of a label at 10.5 px, about
+SIDES = ((0, 3.5), (1, 3.5), (2, -8), (2, 16), (0, -6), (1, -6), (0, 13), (1, 13))
+"""Where a label may stand, the best first: right of its point (0), left of it (1) or centred, and how far below."""
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
@@ -25,62 +27,38 @@ def front_svg(series: Mapping[str, Sequence[tuple[float, float, str]]], x_label:
     if not series:
         return ""
     x, y = 100 * np.array([point[:2] for points in series.values() for point in points]).T
-    x_ticks, y_ticks = ticks(x.min(), x.max()), ticks(y.min(), y.max())
-    x = np.interp(x, [x_ticks[0], x_ticks[-1]], [LEFT, WIDTH - RIGHT])
-    y = np.interp(y, [y_ticks[0], y_ticks[-1]], [HEIGHT - BOTTOM, TOP])
+    columns, rows, low, right = ticks(x.min(), x.max()), ticks(y.min(), y.max()), HEIGHT - BOTTOM, WIDTH - RIGHT
+    x, y = np.interp(x, columns[:: len(columns) - 1], [LEFT, right]), np.interp(y, rows[:: len(rows) - 1], [low, TOP])
+    places, drawn, ring = zip(x, y, strict=True), "", ' class="ring"'
+    for tick, at in zip(rows, np.linspace(low, TOP, len(rows)), strict=True):
+        drawn += f'<path class="grid" d="M{LEFT} {at:.1f}H{right}"/>'
+        drawn += f'<text x="{LEFT - 6}" y="{at + 3.5:.1f}" text-anchor="end">{tick:g}</text>'
+    for tick, at in zip(columns, np.linspace(LEFT, right, len(columns)), strict=True):
+        drawn += f'<path class="grid" d="M{at:.1f} {TOP}V{low}"/>'
+        drawn += f'<text x="{at:.1f}" y="{low + 15}" text-anchor="middle">{tick:g}</text>'
     taken = [(a - 4, b - 4, a + 4, b + 4) for a, b in zip(x, y, strict=True)]
-    places = zip(x, y, strict=True)
-    lines, ring = "", ' class="ring"'
     for i, points in enumerate(series.values()):
         own = [(*next(places), label) for _, _, label in points]
-        path = "L".join(f"{a:.1f} {b:.1f}" for a, b, _ in own)
-        marks = "".join(
-            f'<circle{ring * (label == UNTRAINED)} cx="{a:.1f}" cy="{b:.1f}" r="3.5"/>' for a, b, label in own
-        )
-        labels = "".join(_label(label, a, b, taken) for a, b, label in own)
-        lines += f'<g class="line r{i % 6}"><path d="M{path}"/>{marks}{labels}</g>'
+        marks = "".join(f'<circle{ring * (t == UNTRAINED)} cx="{a:.1f}" cy="{b:.1f}" r="3.5"/>' for a, b, t in own)
+        marks += "".join(_label(label, a, b, taken) for a, b, label in own)
+        drawn += f'<g class="line r{i % 6}"><path d="M{"L".join(f"{a:.1f} {b:.1f}" for a, b, _ in own)}"/>{marks}</g>'
     names = "".join(f"<span>{page.swatch(i)}{page.text(name)}</span>" for i, name in enumerate(series))
     legend = f"<figcaption><b>{names}</b></figcaption>" if len(series) > 1 else ""
-    about = page.text(f"{y_label} against {x_label}")
-    return (
-        f'<figure class="front">{legend}<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{about}">'
-        f"{_axes(x_ticks, y_ticks, x_label, y_label)}{lines}</svg></figure>"
-    )
-
-
-def _axes(x_ticks: Sequence[float], y_ticks: Sequence[float], x_label: str, y_label: str) -> str:
-    low, right = HEIGHT - BOTTOM, WIDTH - RIGHT
-    drawn = "".join(
-        f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        f'<text x="{LEFT - 6}" y="{y + 3.5:.1f}" text-anchor="end">{tick:g}</text>'
-        for tick, y in zip(y_ticks, np.linspace(low, TOP, len(y_ticks)), strict=True)
-    )
-    drawn += "".join(
-        f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{low}"/>'
-        f'<text x="{x:.1f}" y="{low + 15}" text-anchor="middle">{tick:g}</text>'
-        for tick, x in zip(x_ticks, np.linspace(LEFT, right, len(x_ticks)), strict=True)
-    )
-    return (
-        f'{drawn}<text x="0" y="12">{page.text(y_label)}, %</text>'
-        f'<text x="{right}" y="{HEIGHT - 7}" text-anchor="end">{page.text(x_label)}, %</text>'
-    )
+    x_title, y_title = page.text(x_label), page.text(y_label)
+    drawn += f'<text y="12">{y_title}, %</text><text x="{right}" y="{HEIGHT - 7}" text-anchor="end">{x_title}, %</text>'
+    svg = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{y_title} against {x_title}">{drawn}</svg>'
+    return f'<figure class="front">{legend}{svg}</figure>'
 
 
 def _label(label: str, x: float, y: float, taken: list[Box]) -> str:
-    """The label of a point, beside, above or below it, where it covers the fewest of `taken`, to which it is added."""
+    """The label of a point where it covers the fewest of `taken`, to which its box is added."""
     wide = LETTER * len(label)
-
-    def box(left: float, base: float) -> Box:
-        return left, base - 9, left + wide, base + 2
-
-    sides = x + 7, x - 7 - wide, x - wide / 2
-    boxes = [box(sides[i], base) for i, base in ((0, y + 3.5), (1, y + 3.5), (2, y - 8), (2, y + 16))]
-    boxes += [box(sides[i], base) for base in (y - 6, y + 13) for i in (0, 1)]
+    lefts = x + 7, x - 7 - wide, x - wide / 2
+    boxes = [(lefts[side], y + below - 9, lefts[side] + wide, y + below + 2) for side, below in SIDES]
 
     def covered(b: Box) -> int:
         outside = b[0] < 0 or b[2] > WIDTH or b[1] < TOP - 12 or b[3] > HEIGHT - BOTTOM
         return 9 * outside + sum(b[0] < t[2] and t[0] < b[2] and b[1] < t[3] and t[1] < b[3] for t in taken)
 
-    best = min(boxes, key=covered)
-    taken.append(best)
-    return f'<text x="{best[0]:.1f}" y="{best[3] - 2:.1f}">{page.text(label)}</text>'
+    taken.append(min(boxes, key=covered))
+    return f'<text x="{taken[-1][0]:.1f}" y="{taken[-1][3] - 2:.1f}">{page.text(label)}</text>'

@@ -214,13 +214,10 @@ def fronts(run: RunRecord) -> str:
         if "alpha" in row and None not in (point := (row["pass@1"], row[highest])):
             label = f"{row['alpha']:g}" if row["alpha"] else UNTRAINED
             lines.setdefault(f"temperature {row['temperature']:g}", []).append((*point, label))
-    sizes = f"{counted(found['problems'], 'held-out problem')} x {counted(found['samples'], 'sample')}"
-    note = (
-        f"Policies between {front['base']} and {front['trained']}: weights base + alpha (trained - base). Points have "
-        f"alpha beside them, 1 is the trained policy, and lines join those of a temperature. {sizes}."
-    )
+    models = f"Weights base + alpha (trained - base) of {front['base']} and {front['trained']}, each with its alpha"
+    sizes = f"{counted(found['problems'], 'held-out problem')} with {counted(found['samples'], 'sample')} each"
     figure = f'<div class="panels">{front_svg(lines, "Pass@1", highest.capitalize())}</div>'
-    return page.section("Weights between", f'<p class="note">{page.text(note)}</p>\n{figure}')
+    return page.section("Weights between", f'<p class="note">{page.text(f"{models}. {sizes}.")}</p>\n{figure}')
 
 
 def _shown(run: RunRecord, index: int, limit: int) -> list[Shown]:

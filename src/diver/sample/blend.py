@@ -7,7 +7,6 @@ in slices, so a model that does not fit into memory can be blended.
 
 import json
 import math
-import shutil
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,13 +25,10 @@ from diver.tasks.testbeds import policy_folder
 
 SLICE = 1 << 22  # numbers of a tensor in memory at a time: 16 MB in float32, of each policy and of the result
 RECORD = "blend.json"
-DTYPES = {
-    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
-    "I64": torch.int64, "I32": torch.int32, "BOOL": torch.bool,
-}  # fmt: skip
+DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 COPIED = (".json", ".model", ".jinja", ".txt")  # configuration, tokenizer and chat template
 NOT_COPIED = {"method.json", "checksums.json", "trainer_state.json"}  # a checkpoint's, which a model lacks
-FACTORS = ({"lora_A", "lora_embedding_A"}, {"lora_B", "lora_embedding_B"})  # parts of the names of LoRA's matrices
+FACTOR_A, FACTOR_B = {"lora_A", "lora_embedding_A"}, {"lora_B", "lora_embedding_B"}  # in names of LoRA's matrices
 PLAIN_STARTS = (True, False, "gaussian", "eva")  # values of init_lora_weights that leave the base model's weights
 
 
@@ -57,8 +53,6 @@ def blend(base: Path, trained: Path, alpha: float, out: Path) -> None:
     """
     if out.exists():
         raise DiverError(f"{out}: exists; choose another --out, or delete it")
-    if not 0 <= alpha <= 1:
-        raise DiverError(f"--alpha {alpha:g}: must be from 0, the base model, to 1, the trained one")
     check(base, trained)
     adapters = (trained / ADAPTERS).is_file()
     source = base if alpha == 0 and not adapters else trained
@@ -66,22 +60,17 @@ def blend(base: Path, trained: Path, alpha: float, out: Path) -> None:
     partial = out.with_name(f".{out.name}.partial")
     make_folder(partial)
     with lock(partial) as locked:
-        try:
-            for path in partial.iterdir():  # what a kill left
-                if path != Path(locked.name):
-                    path.unlink()
-            for path in source.iterdir():
-                if path.suffix in COPIED and path.name not in NOT_COPIED:
-                    write_parts(partial / path.name, [path.read_bytes()])
-            for file in weight_files(source):
-                copied = alpha == 1 or source == base
-                write_parts(partial / file.name, _bytes(file) if copied else _blended(file, mine, theirs, alpha))
-            named = {"base": base, "trained": trained}
-            sources = {name: f"{path.resolve()}@{fingerprint(path)}" for name, path in named.items()}
-            write_text(partial / RECORD, to_json({"alpha": alpha, **sources}, indent=1) + "\n")
-        except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
+        for path in partial.iterdir():  # what a kill left
+            if path != Path(locked.name):
+                path.unlink()
+        for path in source.iterdir():
+            if path.suffix in COPIED and path.name not in NOT_COPIED:
+                write_parts(partial / path.name, [path.read_bytes()])
+        for file in weight_files(source):
+            copied = alpha == 1 or source == base
+            write_parts(partial / file.name, _bytes(file) if copied else _blended(file, mine, theirs, alpha))
+        sources = {name: f"{p.resolve()}@{fingerprint(p)}" for name, p in (("base", base), ("trained", trained))}
+        write_text(partial / RECORD, to_json({"alpha": alpha, **sources}, indent=1) + "\n")
         Path(locked.name).unlink()
         partial.rename(out)
 
@@ -90,33 +79,31 @@ def check(base: Path, trained: Path) -> None:
     """Refuse two policies without weights between them.
 
     Raises:
-        DiverError: They have other tensors, shapes or tokenizers, or adapters that cannot be scaled.
+        DiverError: They have other tensors, shapes or tokenizers, weights in packed formats, or adapters that cannot be
+            scaled.
     """
     if (trained / ADAPTERS).is_file():
         _check_adapters(base, trained)
         return
-    mine = tensors(base)
-    for name, tensor in tensors(trained).items():
+    mine, hint = tensors(base), "name the model that was trained"
+    for name, stored in tensors(trained).items():
         if name not in mine:
-            raise DiverError(f"{base}: has no tensor {name}, which {trained} has; name the model that was trained")
-        if mine[name].shape != tensor.shape:
-            shapes = f"{list(mine[name].shape)} and {list(tensor.shape)}"
-            raise DiverError(f"{base} and {trained}: {name} has the shapes {shapes}; name the model that was trained")
+            raise DiverError(f"{base}: has no tensor {name}, which {trained} has; {hint}")
+        if mine[name].shape != stored.shape or not {mine[name].dtype, stored.dtype} <= DTYPES.keys():
+            kinds = " and ".join(f"{list(one.shape)} in {one.dtype}" for one in (mine[name], stored))
+            raise DiverError(f"{base} and {trained}: {name} is {kinds}, not one shape in F32, F16 or BF16; {hint}")
     first, second = (load_configuration(Model(path=str(p))).tokenizer.get_vocab() for p in (base, trained))
     if first != second:
-        raise DiverError(f"{base} and {trained}: their tokenizers differ; name the model that was trained")
+        raise DiverError(f"{base} and {trained}: their tokenizers differ; {hint}")
 
 
 def _check_adapters(base: Path, folder: Path) -> None:
     """DiverError for adapters of another base model, or whose effect is not linear in the B matrices alone."""
     config = read_json(folder / ADAPTERS)
-    factors = FACTORS[0] | FACTORS[1]
     plain = config.get("init_lora_weights", True) in PLAIN_STARTS
-    if not plain or any(factors.isdisjoint(name.split(".")) for name in tensors(folder)):
-        raise DiverError(
-            f"{folder}: has more than LoRA's A and B matrices (DoRA, biases, modules, or a start that changes the base "
-            "model); merge the adapters into the model (merge_and_unload), and blend that"
-        )
+    if not plain or any((FACTOR_A | FACTOR_B).isdisjoint(name.split(".")) for name in tensors(folder)):
+        more = "more than LoRA's A and B matrices (DoRA, biases, modules, PiSSA)"
+        raise DiverError(f"{folder}: has {more}; merge the adapters into the model (merge_and_unload), and blend that")
     named = Path(config.get("base_model_name_or_path") or base)
     if (base / ADAPTERS).is_file() or (named.is_dir() and fingerprint(named) != fingerprint(base)):
         raise DiverError(f"{folder}: has adapters of {named}, not of {base}; name the model that was trained")
@@ -159,8 +146,6 @@ def tensors(folder: Path) -> dict[str, Stored]:
             header = json.loads(stream.read(size))
         header.pop("__metadata__", None)
         for name, about in header.items():
-            if about["dtype"] not in DTYPES:
-                raise DiverError(f"{file}: {name} is in {about['dtype']}, which cannot be blended; save it in BF16")
             found[name] = Stored(file, 8 + size + about["data_offsets"][0], about["dtype"], tuple(about["shape"]))
     return found
 
@@ -182,15 +167,11 @@ def _blended(file: Path, base: Mapping[str, Stored], trained: Mapping[str, Store
             count = min(SLICE, total - first)
             there = _read(stored, first, count)
             if not base:
-                blended = there if FACTORS[1].isdisjoint(name.split(".")) else there * alpha
-            elif there.is_floating_point():
+                blended = there if FACTOR_B.isdisjoint(name.split(".")) else there * alpha
+            else:
                 exact = torch.promote_types(there.dtype, torch.float32)
                 here = _read(base[name], first, count).to(exact)
                 blended = torch.lerp(here, there.to(exact), alpha).to(there.dtype)
-            elif torch.equal(blended := there, _read(base[name], first, count)):
-                pass  # a buffer, such as the positions; packed weights differ
-            else:
-                raise DiverError(f"{file}: {name} is in {stored.dtype}, which cannot be blended; save it in BF16")
             yield blended.view(torch.uint8).numpy().tobytes()
 
 

@@ -4,6 +4,7 @@ A new layout is an entry of layouts.toml; rows that are nested are first made pl
 """
 
 import math
+import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -39,7 +40,13 @@ def diver_eval(file: File) -> Iterator[Part]:
     """Generations, with the grades that stand beside them in a result folder."""
     in_folder, rows = file.path.parent.name == "generations", list(file.rows)
     grades = _stored_grades(file, rows)
-    for where, row in rows:
+    places = {(row["key"], row["problem"]): place for place, (_, row) in enumerate(rows)}
+    each = [placed for placed in rows for _ in range(placed[1].get("count", 1))]
+    if len(each) > len(rows):
+        # The prefix tree has sorted a problem's responses, which `diver.look.dependence` would take for repetition.
+        random.Random(0).shuffle(each)
+        each.sort(key=lambda placed: places[placed[1]["key"], placed[1]["problem"]])
+    for where, row in each:
         stored = row if grades is None else grades.get((row["problem"], row["sample"]), {})
         grade = read_grade(stored.get("grade"), where)
         by = GRADERS.get(str(stored.get("grader")).partition("@")[0])
