@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from diver.core.rounding import ROUNDING, reaches
 from diver.core.settings import (
     NonNegative,
     NonNegativeInt,
@@ -45,7 +46,6 @@ NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "turns",
 - replay: an update that also trains on rollouts sampled before (`Method.replayed`).
 """
 
-ROUNDING = 1e-6  # tolerance for outcomes that are sums, such as 0.1 + 0.2 + 0.7
 LARGEST_LOGPROB = 0.01  # 0, with room for the rounding of bfloat16
 
 
@@ -90,7 +90,7 @@ class Selection:
         Raises:
             ValueError: G would not be an integer.
         """
-        correct = group.outcomes >= threshold
+        correct = reaches(group.outcomes, threshold)
         if self.filter_groups and correct.all() == correct.any():
             return None
         kept = {"all": np.ones_like(correct), "correct": correct, "wrong": ~correct}[self.outcomes]
@@ -163,7 +163,7 @@ class Method:
     that all methods share in a comparison. Then the loss is that of clip-higher, or the method's, without other terms.
     The divisor is that of GRPO where the definition allows one."""
     threshold: float = 0.5
-    """A response is correct when its outcome is at least this."""
+    """A response is correct when its outcome is at least this, up to the rounding of float32."""
     diversity: Diversity = Diversity()
     """How the diversity metrics are measured."""
     extra_metrics: tuple[str, ...] = ()
@@ -223,6 +223,10 @@ class Method:
 
     def check_group_size(self, size: int, key: str) -> None:
         """Raises DiverError if no group of `size` responses, the setting `key`, could ever have a signal."""
+
+    def correct(self, group: Group) -> np.ndarray:
+        """Which responses of a group are correct, bool [G]."""
+        return reaches(group.outcomes, self.threshold)
 
     def shaping_coef(self, progress: Progress | float) -> float:
         """lambda, the coefficient of an intrinsic reward, at `progress`; 0 for a method without one."""
@@ -401,10 +405,10 @@ class Method:
         if not (sampled := groups if sampled is None else sampled):
             raise ValueError("metrics need at least one group")
         outcomes = [group.outcomes for group in sampled]
-        correct = [o >= self.threshold for o in outcomes]
+        correct = [*map(self.correct, sampled)]
         signal = [float(np.abs(group.advantages).sum()) for group in groups]
         of_trained = sampled if len(groups) == len(sampled) else _sampled_of(groups, sampled)
-        all_correct = [bool((group.outcomes >= self.threshold).all()) for group in of_trained]
+        all_correct = [bool(self.correct(group).all()) for group in of_trained]
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         rewards = [reward for group in groups for reward in group.rewards]
         means = {"reward/shaped": rewards, "advantage/abs_mean": [abs(r.advantage) for r in rollouts]}

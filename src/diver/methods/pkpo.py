@@ -33,6 +33,6 @@ class Pkpo(OfSets):
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         self.check_group_size(len(group), "G")
-        correct = group.outcomes >= self.threshold
+        correct = self.correct(group)
         size, k = len(group), self.k
         return correct * (k * math.comb(size - int(correct.sum()), k - 1) / math.comb(size - 1, k - 1))

@@ -43,7 +43,7 @@ class RepExp(Grpo):
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         r, bonus = group.outcomes, np.zeros(len(group))
-        if (r >= self.threshold).any():
+        if self.correct(group).any():
             h = hidden_states(self.diversity.texts(group, context.decode), self.diversity.hidden_state, group.prompt)
             step = context.progress.step if isinstance(context.progress, Progress) else context.progress
             projection = sparse_projection(h.shape[1], self.dimensions, random_stream("rep-exp", step))

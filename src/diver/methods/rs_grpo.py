@@ -3,6 +3,7 @@ r)]."""
 
 import numpy as np
 
+from diver.core.rounding import alike
 from diver.core.settings import Positive, settings
 from diver.core.types import Group
 from diver.methods.base import Context, Method
@@ -25,5 +26,7 @@ class RsGrpo(Method):
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         r = group.rewards
+        if alike(r):
+            return np.zeros_like(r)
         weight = np.exp(self.beta * (r - r.max()))  # subtracting the maximum cancels in the quotient
         return (weight / weight.mean() - 1) / self.beta

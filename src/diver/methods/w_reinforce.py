@@ -31,7 +31,7 @@ class WReinforce(Method):
             raise ValueError(f"positive = {self.positive}, negative = {self.negative}: at least 0, and not both 0")
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
-        return np.where(group.outcomes >= self.threshold, self.positive, -self.negative)
+        return np.where(self.correct(group), self.positive, -self.negative)
 
 
 @settings

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from diver.core.environment import Environment, Step, at_once, checked_step
+from diver.core.rounding import reaches
 from diver.core.seeds import stream_seed
 from diver.core.settings import own_place
 from diver.core.tables import clean
@@ -99,7 +100,7 @@ class Trajectory:
             logprobs=np.concatenate([reply.logprobs for reply in self.replies]),  # type: ignore[misc]  # sampled here
             entropy=sum(entropies) / sum(lengths) if sum(lengths) else math.nan,
             truncated=self.truncated,
-            grade=failed or (Grade.CORRECT if self.outcome >= SOLVED else cut),
+            grade=failed or (Grade.CORRECT if reaches(self.outcome, SOLVED) else cut),
             reward=Reward(0.0 if failed else self.outcome),
         )
         return rollout.replace(key=action_key(rollout))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from diver.core.rounding import reaches
 from diver.core.types import DiverError, Reward
 from diver.methods import Method, check_outcomes
 
@@ -60,7 +61,7 @@ def _rewards(functions: Sequence[Outcome], weights: Sequence[float], method: Met
             )
     firsts, outcomes, threshold = given[first, rows], weighted[first, rows], method.threshold
     check_outcomes(method, outcomes.tolist())
-    for i in np.flatnonzero((firsts >= threshold) != (outcomes >= threshold)):
+    for i in np.flatnonzero(reaches(firsts, threshold) != reaches(outcomes, threshold)):
         raise DiverError(
             f"row {i}: {name_of(functions[first[i]])} gives {firsts[i]:g}, and {outcomes[i]:g} with its weight: both "
             f"must be at least method.threshold, {threshold:g}, or neither; change `weights`"
