@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from diver.core.files import table, write_text
+from diver.core.run_folder import trained_counts, trained_note
 from diver.core.types import DiverError
 from diver.diversity import Until
 from diver.evaluate.comparison import Comparison, legend, over_k
@@ -58,7 +59,7 @@ def render(runs: Sequence[RunRecord], groups: int = GROUPS, version: str = "") -
         against_each_other(runs, names) if len(runs) > 1 else "",
         page.alerts_section(of_runs, names, NO_ALERTS),
         page.CURVES if any(len(run.metrics) or run.evaluations for run in runs) else "",
-        page.groups_section(browser),
+        page.groups_section(browser, about=_trained_notes(runs, shown)),
         provenance(runs, names),
     )
     data = {"runs": names, "curves": curves_data(runs, of_runs), "browser": browser, "version": version}
@@ -210,6 +211,13 @@ def _shown(run: RunRecord, index: int, limit: int) -> list[Shown]:
         for step, groups in ((step, run.groups(step)) for step in steps)
         for i in page.evenly_spaced(len(groups), limit // len(steps))
     ]
+
+
+def _trained_notes(runs: Sequence[RunRecord], shown: Sequence[Shown]) -> str:
+    """Which part of the responses of the groups that are shown was trained on, for each run where it was not all."""
+    counts = [trained_counts(s.group for s in shown if s.run == i) for i in range(len(runs))]
+    notes = [trained_note(count, run.folder) for count, run in zip(counts, runs, strict=True)]
+    return " ".join(f"{label}: {note}." for label, note in zip(labels(runs), notes, strict=True) if note)
 
 
 def provenance(runs: Sequence[RunRecord], names: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ from verl.utils.debug import marked_timer
 from verl.utils.debug.metrics import calculate_debug_metrics
 
 from diver.core.run_folder import RunFolder
-from diver.core.types import DiverError, Group, Progress, Rollout, State, sampling_metrics
+from diver.core.types import DiverError, Group, Progress, Rollout, State, sampling_metrics, trained_on
 from diver.integrations.keys import also_named
 from diver.integrations.schedule import schedule_steps
 from diver.integrations.seam import decoder
@@ -219,13 +219,14 @@ class DiverTrainer(PPOTrainerSync):
         if self.replays:
             self._check_replayable(batch, sampled)
         check_outcomes(self.method, [float(outcome) for group in sampled.values() for outcome in group.outcomes])
-        trained = self.method.apply(sampled.values(), progress, decode, self.state)
+        shaped = self.method.shaped(sampled.values(), progress, decode, self.state)
+        trained = trained_on(shaped)
         keys_of = {group.problem.meta["uid"]: keys for keys, group in sampled.items()}
         self._rollouts = {keys_of[group.problem.meta["uid"]][r.index]: r for group in trained for r in group.rollouts}
-        logged = self.method.metrics(trained, progress, sampled=list(sampled.values()))
+        logged = self.method.metrics(shaped, progress)
         metrics.update({f"{NAME}/{k}": value for k, value in (logged | sampling_metrics(sampled.values())).items()})
         if self.folder:
-            self.folder.write_rollouts(self.global_steps, trained)
+            self.folder.write_rollouts(self.global_steps, shaped)
         dropped = [key for key in batch.keys if key not in self._rollouts]
         if not dropped:
             return batch
