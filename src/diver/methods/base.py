@@ -259,7 +259,16 @@ class Method:
         return self.replay.replayed(state, problems, progress.step) if self.replay.alpha else []
 
     def limited(self, max_tokens: int) -> Self:
-        """This method with the length limit `max_tokens` in its `overlong` penalty, if it has one without a limit."""
+        """This method with the length limit `max_tokens` in its `overlong` penalty, if it has one without a limit.
+
+        Raises:
+            DiverError: the limit of the penalty is above `max_tokens`, so it would never be full.
+        """
+        if self.overlong and self.overlong.max_tokens > max_tokens:
+            raise DiverError(
+                f"method.overlong.max_tokens: {self.overlong.max_tokens} is above the length limit of a response, "
+                f"{max_tokens}, so the penalty would never be full; give at most that, or leave it out"
+            )
         if not self.overlong or self.overlong.max_tokens:
             return self
         return dataclasses.replace(self, overlong=dataclasses.replace(self.overlong, max_tokens=max_tokens))

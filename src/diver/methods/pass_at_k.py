@@ -21,7 +21,7 @@ class PassAtK(OfSets):
     """
 
     name: str = "pass-at-k"
-    k: int = 4
+    k: PositiveInt = 4
     """The size of a set. With fewer than k wrong responses a group teaches nothing: at G = 8, k = 4 from 5 correct
     on."""
     form: Literal["analytic", "bootstrap"] = "analytic"
