@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import compress
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -274,7 +273,7 @@ class Group:
 
     def only(self, kept: Iterable[bool]) -> Self | None:
         """The group of the rollouts that are kept, in their order; None if none is."""
-        rollouts = tuple(compress(self.rollouts, kept))
+        rollouts = tuple(r for r, k in zip(self.rollouts, kept, strict=True) if k)
         return dataclasses.replace(self, rollouts=rollouts) if rollouts else None
 
     def with_each(self, **columns: Sequence[Any]) -> Self:
@@ -283,17 +282,6 @@ class Group:
         return dataclasses.replace(
             self, rollouts=tuple(r.replace(**row) for r, row in zip(self.rollouts, rows, strict=True))
         )
-
-
-def as_outcome(value: Any) -> float:
-    """An outcome as a float, from a number or a text that is a number, true or false, as in a CSV file.
-
-    Raises:
-        ValueError, TypeError: the value is anything else.
-    """
-    if isinstance(value, str) and (word := value.strip().lower()) in TRUTH:
-        return TRUTH[word]
-    return float(value)
 
 
 def trained_on(groups: Iterable[Group]) -> list[Group]:

@@ -129,11 +129,9 @@ def text_table(rows: Iterable[Sequence[str]]) -> str:
     return html_table(header, body, "fit")
 
 
-def groups_section(
-    browser: Mapping[str, Any], total: int | None = None, drawn: str = "evenly spaced", about: str = ""
-) -> str:
-    """The place of the group browser, with how many of `total` groups it shows, how they were `drawn`, and what else is
-    to say `about` them; nothing without a group."""
+def groups_section(browser: Mapping[str, Any], total: int | None = None, drawn: str = "evenly spaced") -> str:
+    """The place of the group browser, with how many of `total` groups it shows and how they were `drawn`; nothing
+    without a group."""
     count, unconverted = len(browser["groups"]), browser["unconverted"]
     if not count:
         return ""
@@ -141,7 +139,7 @@ def groups_section(
     broken = f" Formulas that could not be converted are shown as LaTeX ({unconverted:,})." if unconverted else ""
     return (
         f'<section id="groups"><h2>Groups</h2>\n<p class="note">{shown}. {text(LEGEND)} '
-        f"Texts of more than {browser['max_chars']:,} characters are cut in the middle.{broken} {text(about)}</p>\n"
+        f"Texts of more than {browser['max_chars']:,} characters are cut in the middle.{broken}</p>\n"
         f'<div id="browser"></div>{NOTHING}</section>'
     )
 

@@ -51,6 +51,7 @@ def render(runs: Sequence[RunRecord], groups: int = GROUPS, version: str = "") -
     """The page of one or more runs; one that is served has a `version`."""
     names, of_runs = labels(runs), [run_alerts(run) for run in runs]
     shown = [s for i, run in enumerate(runs) for s in _shown(run, i, groups // len(runs))]
+    notes = [trained_note(trained_counts(s.group for s in shown if s.run == i), r.folder) for i, r in enumerate(runs)]
     browser = browser_data(shown, groups)
     title = " · ".join(model_and_method(runs[0]) if len(runs) == 1 else names)
     parts = (
@@ -59,7 +60,7 @@ def render(runs: Sequence[RunRecord], groups: int = GROUPS, version: str = "") -
         against_each_other(runs, names) if len(runs) > 1 else "",
         page.alerts_section(of_runs, names, NO_ALERTS),
         page.CURVES if any(len(run.metrics) or run.evaluations for run in runs) else "",
-        page.groups_section(browser, about=_trained_notes(runs, shown)),
+        page.groups_section(browser, drawn="; ".join(filter(None, ["evenly spaced", *notes]))),
         provenance(runs, names),
     )
     data = {"runs": names, "curves": curves_data(runs, of_runs), "browser": browser, "version": version}
@@ -211,13 +212,6 @@ def _shown(run: RunRecord, index: int, limit: int) -> list[Shown]:
         for step, groups in ((step, run.groups(step)) for step in steps)
         for i in page.evenly_spaced(len(groups), limit // len(steps))
     ]
-
-
-def _trained_notes(runs: Sequence[RunRecord], shown: Sequence[Shown]) -> str:
-    """Which part of the responses of the groups that are shown was trained on, for each run where it was not all."""
-    counts = [trained_counts(s.group for s in shown if s.run == i) for i in range(len(runs))]
-    notes = [trained_note(count, run.folder) for count, run in zip(counts, runs, strict=True)]
-    return " ".join(f"{label}: {note}." for label, note in zip(labels(runs), notes, strict=True) if note)
 
 
 def provenance(runs: Sequence[RunRecord], names: Sequence[str]) -> str:

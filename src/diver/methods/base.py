@@ -186,6 +186,9 @@ class Method:
     """Whether the advantages of every group sum to 0, so that a trainer that subtracts the mean leaves them as they
     are."""
 
+    any_size: ClassVar[bool] = False
+    """Whether advantages mean the same in groups of any size, so that groups of a batch may differ in theirs."""
+
     per_token: ClassVar[bool] = False
     """Whether `advantages` gives one advantage for each token of a response."""
 
@@ -264,10 +267,9 @@ class Method:
         Raises:
             DiverError: the limit of the penalty is above `max_tokens`, so it would never be full.
         """
-        if self.overlong and self.overlong.max_tokens > max_tokens:
+        if self.overlong and (given := self.overlong.max_tokens) > max_tokens:
             raise DiverError(
-                f"method.overlong.max_tokens: {self.overlong.max_tokens} is above the length limit of a response, "
-                f"{max_tokens}, so the penalty would never be full; give at most that, or leave it out"
+                f"method.overlong.max_tokens: {given} is above the length limit of a response, {max_tokens}: omit it"
             )
         if not self.overlong or self.overlong.max_tokens:
             return self
@@ -279,8 +281,6 @@ class Method:
         progress: Progress | float,
         decode: Decode | None = None,
         state: State | None = None,
-        *,
-        measure_all: bool = True,
     ) -> list[Group]:
         """The groups to train on: every rollout with its diversity, the parts of its reward, and its advantage.
 
@@ -293,7 +293,6 @@ class Method:
             progress: how far the run is, for schedules.
             decode: turns token ids into text, for methods and metrics that look at a part of a text.
             state: the method's state; it is changed in place.
-            measure_all: whether to measure TD and ED too if the method does not read them.
 
         Raises:
             ValueError: an outcome is missing or not finite.
@@ -301,7 +300,7 @@ class Method:
                 outcome above 1 where a coefficient is in units of reward, and one below 0 where rewards are divided by
                 their mean.
         """
-        return trained_on(self.shaped(groups, progress, decode, state, measure_all=measure_all))
+        return trained_on(self.shaped(groups, progress, decode, state))
 
     def shaped(
         self,
@@ -315,7 +314,8 @@ class Method:
         """Every sampled group, each rollout with its diversity, the parts of its reward, and whether it is `trained`.
 
         TD and ED are measured even if the method does not reward them. A selection sees the diversity within all
-        samples. The advantage is computed over the selected ones; the others have none. Arguments and errors: `apply`.
+        samples. The advantage is computed over the selected ones; the others have none. Without `measure_all` TD and ED
+        are measured if they are read. Other arguments and errors: `apply`.
         """
         needs = self.needs
         if "state" in needs and state is None:

@@ -132,6 +132,7 @@ class Diver(ClipHigher):
     std_floor: bool = False
     """Divide by at least sqrt(G-1)/G, so that the advantage in an all-correct group falls with lambda (ours)."""
 
+    any_size = False  # a formula that no other response has is rarer among more of them
     unit_outcomes = True  # lambda is a fraction of the difference between a correct and a wrong outcome
 
     def __post_init__(self) -> None:

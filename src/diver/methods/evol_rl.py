@@ -28,6 +28,7 @@ class EvolRl(ClipHigher):
     """How the diversity metrics are measured; `embedding` is the encoder of this method."""
     loss: PolicyLoss = ClipLoss(kl_coef=0.001, entropy_coef=0.003)
 
+    any_size = False  # the largest similarity grows with the others
     counts_correct = True
     formula_needs = frozenset({"responses", "grades"})
 

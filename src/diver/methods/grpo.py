@@ -34,6 +34,7 @@ class Grpo(Method):
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20)
 
     zero_mean = True
+    any_size = True
 
     def __post_init__(self) -> None:
         if self.divisor == "mean" and self.overlong:
@@ -41,6 +42,12 @@ class Grpo(Method):
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         return group_advantage(group.rewards, self.divisor, self.tolerance)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether advantages are `group_advantage` of the outcomes, and nothing else is done with a group."""
+        own = {name for kind in type(self).__mro__ if kind not in Grpo.__mro__ for name in vars(kind)}
+        return not self.needs and own.isdisjoint({"rewards", "advantages", "update_state", "apply", "shaped"})
 
 
 @settings

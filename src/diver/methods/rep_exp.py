@@ -35,6 +35,7 @@ class RepExp(Grpo):
     dimensions: PositiveInt = 32
     """d: 32 for MATH and GSM8K, 128 for the harder problems of the source."""
 
+    any_size = False  # the bonus is near 1/n - 1/G
     unit_outcomes = True  # beta is in units of reward
     formula_needs = frozenset({"responses"})
 

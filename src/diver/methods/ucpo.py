@@ -37,10 +37,8 @@ class Ucpo(Grpo):
         correct = np.flatnonzero(self.correct(group))
         if not len(correct):
             return a
-        if not alike(outcomes := group.outcomes[correct], self.tolerance):
-            raise self._error(
-                group, f"correct responses need equal outcomes, not {outcomes.tolist()}: their sum is shared out"
-            )
+        if not alike(np.array(given := group.outcomes[correct].tolist()), self.tolerance):
+            raise self._error(group, f"correct responses need equal outcomes, not {given}: their sum is shared out")
         logprob = mean_logprobs(group)[correct]
         q = np.exp(logprob - logprob.max())
         inverse = 1 / np.maximum(q / q.sum(), 1e-6)

@@ -24,6 +24,7 @@ class WReinforce(Method):
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, entropy_coef=0.001)
 
     outcomes_only = True
+    any_size = True
     counts_correct = True
 
     def __post_init__(self) -> None:

@@ -77,21 +77,16 @@ SECTIONS: dict[str, Any] = {field.name: type(field.default) for field in datacla
 def make_recipe(table: Mapping[str, Mapping[str, Any]]) -> Recipe:
     """A recipe from nested tables. method.name selects the defaults of [method]; its other keys override them."""
     recipe = Recipe(**make_sections(table))
-    check_together(recipe)
+    check(recipe)
     return recipe
 
 
 def check(recipe: Recipe) -> None:
-    """Raises DiverError for a recipe made in Python that no file could be: a wrong type or value, or settings that do
-    not fit together."""
+    """Raises DiverError for a wrong type or value, which a recipe made in Python may have, and for settings that do not
+    fit together."""
     for name in SECTIONS.keys() - {"method"}:
         section = getattr(recipe, name)
         read(type(section), dataclasses.asdict(section), name)
-    check_together(recipe)
-
-
-def check_together(recipe: Recipe) -> None:
-    """Raises DiverError for settings of different sections that do not fit together."""
     if recipe.method.threshold > 1:
         raise DiverError(
             f"method.threshold: {recipe.method.threshold:g} is above 1, the outcome of a correct response, so no "

@@ -114,14 +114,12 @@ def between_turns(template: str, tokenizer: Any, ends: Iterable[int]) -> tuple[s
         return f"\n\n{before}", f"\n\n{after}" if after else ""
     said = [("user", "QUESTION"), ("assistant", reply), ("user", observation)]
     messages = [{"role": role, "content": content} for role, content in said]
-    before, *behind = _through_chat(tokenizer, messages, layout.assistant, f"the template {template!r}").split(reply)
-    if len(behind) != 1 or observation in before or behind[0].count(observation) != 1:
+    parts = _through_chat(tokenizer, messages, layout.assistant, f"the template {template!r}").split(reply)
+    text = parts[-1]
+    if [part.count(observation) for part in parts] != [0, 1]:
         raise DiverError(
-            f"the template {template!r}: the chat template of {tokenizer.name_or_path!r} does not render a reply and "
-            "the user's next message once each, so the marks between turns are unknown; use a flat template such as "
-            "'plain'"
+            f"the template {template!r}: its chat template does not render messages in turn; choose 'plain'"
         )
-    (text,) = behind
     ended = next((mark for end in ends if text.startswith(mark := tokenizer.decode([end]))), "")
     before, _, after = text.removeprefix(ended).partition(observation)
     return before, after

@@ -8,7 +8,6 @@ for each rollout step:
     update(policy, groups, replayed)   # one optimizer step a mini-batch
 """
 
-import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -197,8 +196,7 @@ class Trainer:
             if len(selected) >= train.batch_size:
                 break
         for i in selected[train.batch_size :]:  # the last batch may have more than the step needs
-            size = len(shaped[i])
-            shaped[i] = shaped[i].with_each(trained=[False] * size, advantage=[math.nan] * size)
+            shaped[i] = shaped[i].with_each(trained=[False] * len(shaped[i]), advantage=[float("nan")] * len(shaped[i]))
         return shaped
 
     def _check_verifier(self, batch: list[Group]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import math
+import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -50,6 +51,8 @@ def _rewards(functions: Sequence[Outcome], weights: Sequence[float], method: Met
             value over `method.threshold`.
     """
     given = np.array([_values_of(function, inputs) for function in functions])
+    if np.isnan(given).all():
+        warnings.warn(f"{name_of(functions[0])} is None for all {len(given[0])} rows: they teach nothing", stacklevel=2)
     weighted, rows = given * np.array(weights)[:, None], np.arange(given.shape[1])
     first = (~np.isnan(given)).argmax(axis=0)  # the first function that applies to a completion
     for i in np.flatnonzero(np.diff(first)):
