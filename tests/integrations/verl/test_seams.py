@@ -209,7 +209,7 @@ def test_an_unknown_solution_travels_as_an_empty_text(monkeypatch):
     assert group.prompt_tokens == (7, 8)
 
 
-@pytest.mark.parametrize("progress", [0.0, 0.5, 0.999])
+@pytest.mark.parametrize("progress", [0.0, 0.5, 0.99])
 @pytest.mark.parametrize("name", ["diver-td", "diver-ed", "diver-mix"])
 def test_text_after_the_answer_earns_nothing(monkeypatch, name, progress):
     """Eight equal answers, `1 2 3`, four of them with a tail; our reward manager says that the answer ends
