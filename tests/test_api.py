@@ -1,3 +1,4 @@
+import math
 import subprocess
 import sys
 import tomllib
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 from scipy.stats import zscore
 
 import diver
-from diver.core.types import DiverError, Progress
-from diver.methods import method_named
+from diver.core.settings import settings
+from diver.core.types import DiverError, Group, Problem, Progress, Reward, Rollout
+from diver.methods import METHODS, method_named
 from diver.methods.diver import DiverMix
+from diver.methods.grpo import Grpo
 
 SAME, OTHER = r"we add \( a + b = c \)", r"rather multiply $ d * e = f $ now"  # TD 0.5, 0.5, 1 and ED 0, 0, 1
 RESPONSES, OUTCOMES, IDS = [SAME, SAME, OTHER] * 2, [1, 0, 1, 1, 1, 1], ["a"] * 3 + ["b"] * 3
@@ -226,3 +229,114 @@ def test_a_set_has_no_order_and_ids_of_one_text_share_no_state():
         diver.advantages([*"abcd"], [1, 0, 1, 0], [1, 1, "1", "1"], method, keys=[*"xyxz"], state={})
     with pytest.raises(ValueError, match="row 1: an outcome is true, false or a number"):
         diver.advantages(["a", "b"], [1, 10**400], ["g"] * 2, "grpo")
+
+
+SIZES = [2, 4, 3, 4]
+UNEQUAL = [i for i, size in enumerate(SIZES) for _ in range(size)]
+
+
+def unequal(method, ids=UNEQUAL):
+    """The advantages of groups of two, four, three and four responses, and of each group alone."""
+    outcomes = [1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0]
+    columns = {
+        "tokens": [[1] * (i % 3 + 1) for i in range(13)],
+        "logprobs": [[-0.1 * (i + 1)] * (i % 3 + 1) for i in range(13)],
+        "keys": [*"abcabcabcabca"],
+        "answer_ends": [1] * 13,
+        "truncated": [False] * 13,
+    }
+
+    def of(rows):
+        given = {name: [column[i] for i in rows] for name, column in columns.items()}
+        found = diver.advantages(
+            ["abcdefghijklm"[i] for i in rows],
+            [outcomes[i] for i in rows],
+            [ids[i] for i in rows],
+            method,
+            decode=str,
+            state={},
+            **given,
+        )
+        return [np.atleast_1d(a) for a in found]
+
+    together = np.concatenate(of(range(13)))
+    alone = [of([i for i in range(13) if ids[i] == name]) for name in dict.fromkeys(ids)]
+    return together, np.concatenate([a for group in alone for a in group])
+
+
+# They select responses, replay them, or need grades or a model.
+NOT_HERE = {"psr", "nsr", "dapo", "evol-rl", "verified-replay", "dra-grpo", "rep-exp", "outcome-ucb-con"}
+NOT_HERE |= {"outcome-ucb-mean"}  # with counts over the run, which a group alone does not have
+
+
+@pytest.mark.parametrize("name", sorted({*METHODS} - NOT_HERE))
+def test_groups_of_unequal_size_are_accepted_by_methods_that_do_not_depend_on_it(name):
+    method = method_named(name, **({"k": 2} if name in ("pass-at-k", "max-at-k", "poly-epo", "pkpo") else {}))
+    if method.any_size:
+        found, alone = unequal(method)
+        np.testing.assert_allclose(found, alone, atol=1e-12)
+        assert found.any()
+    else:
+        with pytest.raises(ValueError, match="^group 0 has 2 rows where 4 belong: .* all of one size and at least 2$"):
+            unequal(method)
+
+
+def test_which_methods_depend_on_the_size_of_a_group():
+    depends = {name for name in METHODS if not method_named(name).any_size}
+    assert depends == {
+        *("diver-td", "diver-ed", "diver-mix", "diver-annealed", "diver-actions", "dra-grpo", "rep-exp", "evol-rl"),
+        *("pass-at-k", "max-at-k", "pkpo", "poly-epo", "uniqueness-aware"),
+    }
+
+
+def test_a_response_alone_is_no_group():
+    """Also for a method that accepts any size: most likely its group id is wrong."""
+    with pytest.raises(ValueError, match="^group 1 has 1 rows where 2 belong: .* need whole groups, at least 2$"):
+        diver.advantages([*"abc"], [1, 0, 1], [0, 0, 1], "grpo")
+
+
+@pytest.mark.parametrize("text", ["1", "true", "0.5", "nan", " 1 ", ""])
+def test_a_text_is_no_outcome(text):
+    with pytest.raises(ValueError, match=f"^row 1: an outcome is true, false or a number, not {text!r}$"):
+        diver.advantages([*"ab"], [1, text], [0, 0], "grpo")
+
+
+@pytest.mark.parametrize("value", [1, True, 1.0, np.float32(1), np.int64(1), np.bool_(True)])
+def test_a_number_or_a_truth_is_an_outcome(value):
+    assert diver.advantages([*"ab"], [value, 0], [0, 0], "grpo").tolist() == [1, -1]
+
+
+@settings
+class Doubled(Grpo):
+    name: str = "doubled"
+
+    def rewards(self, group, context):
+        return [reward._replace(length=reward.outcome) for reward in super().rewards(group, context)]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        *(method_named(name) for name in ("grpo", "dr-grpo", "max-rl", "clip-higher", "gspo", "siren")),
+        method_named("grpo", divisor="sample-std", tolerance=0.2),
+        Doubled(divisor="none"),
+        *(method_named(name) for name in ("qae", "f-grpo", "difficulty-weight")),
+    ],
+    ids=lambda method: method.name,
+)
+def test_outcomes_alone_give_what_whole_rollouts_give(method):
+    """Groups of which only outcomes count are not made of rollouts. A formula of another class is not passed by."""
+    random = np.random.default_rng(0)
+    outcomes, ids = random.random(96).round(1), random.permutation(np.repeat(np.arange(12), 8))
+    texts = ["a"] * 96
+    groups = [
+        Group(Problem(str(i), "", ""), tuple(Rollout("a", index=int(n), reward=Reward(outcomes[n])) for n in rows))
+        for i in range(12)
+        for rows in [np.flatnonzero(ids == i)]
+    ]
+    expected = np.empty(96)
+    for group in method.apply(groups, 0.0):
+        expected[[r.index for r in group.rollouts]] = group.advantages
+    assert diver.advantages(texts, outcomes, ids, method).tolist() == expected.tolist()
+    with pytest.raises(ValueError, match="the outcome is nan"):
+        diver.advantages(texts, [math.nan, *outcomes[1:]], ids, method)

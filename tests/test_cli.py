@@ -341,8 +341,9 @@ def test_the_most_diverse_half_is_trained_on(whole):
     """2G are sampled, G of the highest mean of TD and ED are kept, and the outcome is over all that were sampled."""
     finish("--run.folder", "half", "--method.selection.keep", "most", "--train.steps", "2", "--evaluate.problems", "0")
     for step, row in enumerate(metrics("half"), start=1):
-        rollouts = [json.loads(line) for line in Path(f"half/rollouts/step_{step:04d}.jsonl").read_text().splitlines()]
-        assert len(rollouts) == 4 * 4  # four problems, G = 4
+        sampled = [json.loads(line) for line in Path(f"half/rollouts/step_{step:04d}.jsonl").read_text().splitlines()]
+        rollouts = [row for row in sampled if row["trained"]]
+        assert (len(sampled), len(rollouts)) == (4 * 8, 4 * 4)  # four problems, G = 4
         assert row["reward/outcome"] * 32 == pytest.approx(round(row["reward/outcome"] * 32))
         kept = sum(sum(r["diversity"].values()) for r in rollouts) / 32
         assert kept == pytest.approx((row["diversity/textual"] + row["diversity/equational"]) / 2)
@@ -432,7 +433,7 @@ def test_wrong_input_is_one_line_and_code_2():
         (("compare", ".", "none"), "none: no such file or folder"),
         (("train", "bad.toml"), "train.steps"),
         (("train", "tiny.toml", "--train.stps", 3), "train.stps: unknown key"),
-        (("train", "tiny.toml", "--sample.group_size", 1), "group_size: should be greater than or equal to 2"),
+        (("train", "tiny.toml", "--sample.group_size", 1), "sample.group_size: must be at least 2"),
         (
             ("train", "tiny.toml", "--train.mini_batch_size", 8),
             r"mini_batch_size \(8\) must divide batch_size \(4\)",
@@ -456,12 +457,12 @@ def test_wrong_input_is_one_line_and_code_2():
         (("train", "tiny.toml", "--method", "own:Few"), "'own:Few', problem .* must be 4 finite numbers, not .1"),
         (("train", "tiny.toml", "--method", "own:Floats"), "'own:Floats', problem .*: rewards must give 4 Reward"),
         (("train", "tiny.toml", "--model.device", "gpu"), "model.device: should match pattern .*auto|cpu"),
-        (("train", "tiny.toml", "--verify.workers", "-1"), "workers must be at least 0, not -1"),
+        (("train", "tiny.toml", "--verify.workers", "-1"), "verify.workers: must be at least 0, not -1"),
         (("train", "tiny.toml", "--train.betas", 0.9, 1.0), "train.betas.1: should be less than 1"),
         (("train", "tiny.toml", "--train.betas", 0.9), "command line: train.betas.1: Field required"),
         (("train", "tiny.toml", "--jobs", 0), "command line: --jobs: should be greater than 0, not 0"),
         (("train", "tiny.toml", "--jobs", 2), "--jobs 2: is for the runs of --seeds, and this is one run"),
-        (("train", "tiny.toml", "--run.seed", "-1"), "run.seed: should be greater than or equal to 0, not -1"),
+        (("train", "tiny.toml", "--run.seed", "-1"), "run.seed: must be at least 0, not -1"),
         (("train", "tiny.toml", "--run.seed=5", "--seeds", "0..3"), "--run.seed: the seeds are those of --seeds 0..3"),
         (("train", "--train.steps", 3), "name a recipe"),
         (("eval", "--smaples", 3), "command line: --smaples: unknown choice 'smaples', did you mean 'samples'"),
@@ -760,9 +761,9 @@ def test_everything_that_is_wrong_is_told_at_once():
     assert (code, out) == (2, "") and lines == [
         "section: unknown choice 'modle'",
         "model.chat_template_kwargs.a: should be a valid boolean",
-        "sample.group_size: should be greater than or equal to 2",
+        "sample.group_size: must be at least 2",
         "method.name: unknown choice 'divr-mix'",
-        "train.steps: should be greater than 0",
+        "train.steps: must be at least 1",
         "train.stps: unknown key",
     ]
     lines = diver("train", "tiny.toml", "--train.stps", 3, "--lr", 1).stderr.splitlines()

@@ -209,9 +209,11 @@ def test_groups_without_a_signal_are_left_out_by_their_outcomes():
     method = method_named("diver-mix", selection={"filter_groups": True})
     sampled = [group([1.0, 1.0], "solved"), group([0.0, 0.0], "none"), group([1.0, 0.0], "mixed")]
     assert [g.problem.id for g in method.apply(sampled, 0.0)] == ["mixed"]
-    metrics = method.metrics([], 0.0, sampled)
+    unsolved = [group([0.0, 0.0]), group([1.0, 1.0])]
+    assert "reward/shaped" not in method.metrics(method.shaped(unsolved, 0.0), 0.0)
+    metrics = method.metrics(method.shaped(sampled, 0.0), 0.0)
     assert (metrics["group/solve_all"], metrics["group/solve_none"], metrics["reward/outcome"]) == (1 / 3, 1 / 3, 0.5)
-    assert "reward/shaped" not in metrics and metrics["advantage/solve_all_frac"] == 0
+    assert metrics["advantage/solve_all_frac"] == 0
 
 
 def test_whoever_needs_every_advantage_refuses_a_selection():

@@ -148,7 +148,7 @@ def test_the_method_by_hand(modules):
     np.testing.assert_allclose(first, zscore([0.95, 0, 0.975, 0]), rtol=1e-6)
     np.testing.assert_allclose(second, first / np.sqrt(3))
     assert state == {"p": 4}
-    with pytest.raises(DiverError, match="method: coef must be between 0 and 1, not 2"):
+    with pytest.raises(DiverError, match="method.coef: must be between 0 and 1, not 2"):
         method_named("my_method:Novelty", coef=2.0)
 
 

@@ -338,17 +338,17 @@ def test_where_it_is_not_declared_the_mean_is_not_0(name):
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("rs-grpo", {"beta": 0}, "method: beta must be above 0, not 0.0"),
-        ("pkpo", {"k": 0}, "method: k must be at least 1, not 0"),
-        ("f-grpo", {"gamma": -1}, "method: gamma must be at least 0, not -1.0"),
+        ("rs-grpo", {"beta": 0}, "method.beta: must be above 0, not 0"),
+        ("pkpo", {"k": 0}, "method.k: must be at least 1, not 0"),
+        ("f-grpo", {"gamma": -1}, "method.gamma: must be at least 0, not -1"),
         ("w-reinforce", {"positive": -1}, "at least 0, and not both 0"),
         ("nsr", {"negative": 0}, "at least 0, and not both 0"),
-        ("unlikeliness", {"beta": 2}, "method: beta must be between 0 and 1, not 2.0"),
-        ("xrpo", {"limit": -1}, "method: limit must be at least 0, not -1.0"),
-        ("ds-grpo", {"gamma_n": -1}, "method: gamma_n must be at least 0, not -1.0"),
-        ("cde", {"kappa": 0}, "method: kappa must be above 0, not 0.0"),
-        ("cde", {"alpha": -1}, "method: alpha must be at least 0, not -1.0"),
-        ("ucpo", {"tau": -1}, "method: tau must be between 0 and 1, not -1.0"),
+        ("unlikeliness", {"beta": 2}, "method.beta: must be between 0 and 1, not 2"),
+        ("xrpo", {"limit": -1}, "method.limit: must be at least 0, not -1"),
+        ("ds-grpo", {"gamma_n": -1}, "method.gamma_n: must be at least 0, not -1"),
+        ("cde", {"kappa": 0}, "method.kappa: must be above 0, not 0"),
+        ("cde", {"alpha": -1}, "method.alpha: must be at least 0, not -1"),
+        ("ucpo", {"tau": -1}, "method.tau: must be between 0 and 1, not -1"),
     ],
 )
 def test_settings_out_of_range(name, settings, message):

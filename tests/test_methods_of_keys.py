@@ -237,8 +237,8 @@ def test_the_classifier_of_darling_sees_the_text_within_the_horizon():
     [
         ("darling", {"same": "own_methods:absent"}, "method.same: 'own_methods:absent' cannot be imported"),
         ("darling", {"same": "own_methods:__doc__"}, "method.same: 'own_methods:__doc__' is not a function of two"),
-        ("darling", {"floor": 2}, "method: floor must be between 0 and 1, not 2.0"),
-        ("outcome-batch", {"coef": -1}, "method: coef must be at least 0, not -1.0"),
+        ("darling", {"floor": 2}, "method.floor: must be between 0 and 1, not 2"),
+        ("outcome-batch", {"coef": -1}, "method.coef: must be at least 0, not -1"),
     ],
 )
 def test_settings_out_of_range(name, settings, message):

@@ -8,8 +8,13 @@ import pytest
 
 from diver.core.types import DiverError
 from diver.methods import METHODS, method_named
+from diver.methods.base import Selection
+from diver.methods.grpo import ClipHigher
+from diver.methods.pass_at_k import PassAtK
+from diver.recipe import sections
 from diver.recipe.load import RecipeArguments, load_recipe, parse_arguments
-from diver.recipe.recipe import SECTIONS, make_recipe
+from diver.recipe.recipe import SECTIONS, Recipe, make_recipe
+from diver.recipe.run import open_run
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").rglob("*.toml"))
 
@@ -132,7 +137,7 @@ def test_a_method_named_by_a_flag_replaces_the_table_of_the_recipe(tmp_path):
 def test_flags_give_a_source_of_held_out_problems(tmp_path):
     recipe = load_recipe(write(tmp_path, ""), ["--evaluate.source.path", "x.jsonl", "--evaluate.source.limit", "3"])
     assert (recipe.evaluate.source.path, recipe.evaluate.source.limit) == ("x.jsonl", 3)
-    with pytest.raises(DiverError, match="data.limit"):  # which would leave out the last ones
+    with pytest.raises(DiverError, match="data.limit: must be at least 1"):  # which would leave out the last ones
         make_recipe({"data": {"path": "countdown", "limit": -5}})
 
 
@@ -155,7 +160,7 @@ def test_a_method_that_is_no_name_and_a_loss_that_is_no_table(table, told):
         ("[train]\nstps = 3", r"mine.toml: train.stps: unknown key, did you mean 'steps'"),
         ("[trian]\nsteps = 3", "mine.toml: section: unknown choice 'trian', did you mean 'train'. choices: run, model"),
         ("[train]\nsteps = 'three'", r"mine.toml: train.steps: should be a valid integer, not 'three'"),
-        ("[train]\nsteps = 0", r"mine.toml: train.steps: should be greater than 0, not 0"),
+        ("[train]\nsteps = 0", r"mine.toml: train.steps: must be at least 1, not 0"),
         (
             "[train]\nbatch_size = 8\nmini_batch_size = 16",
             r"mine.toml: train: mini_batch_size \(16\) must divide batch_size \(8\)",
@@ -164,7 +169,7 @@ def test_a_method_that_is_no_name_and_a_loss_that_is_no_table(table, told):
             "[train]\nbatch_size = 8\nmini_batch_size = 3",
             r"mine.toml: train: mini_batch_size \(3\) must divide batch_size \(8\)",
         ),
-        ("[sample]\ngroup_size = 1", r"mine.toml: sample.group_size: should be greater than or equal to 2, not 1"),
+        ("[sample]\ngroup_size = 1", r"mine.toml: sample.group_size: must be at least 2, not 1"),
         ("[method]\nname = 'divr-mix'", r"mine.toml: method.name: unknown choice 'divr-mix', did you mean 'diver-mix'"),
         ("[method.shaping]\ncoeff = 1.0", r"mine.toml: method.shaping.coeff: unknown key, did you mean 'coef'"),
         ("train = 3", r"mine.toml: train must be a section"),
@@ -307,3 +312,61 @@ def test_bounds_hold_where_annotations_are_postponed(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ValueError, match="size must be at least 1, not 0"):
         importlib.import_module("postponed_settings").Own(size=0)
+
+
+@pytest.mark.parametrize(
+    ("section", "settings", "message"),
+    [
+        (sections.Train, {"steps": 0}, "steps must be at least 1, not 0"),
+        (sections.Train, {"learning_rate": -1e-6}, "learning_rate must be at least 0, not -1e-06"),  # of its base class
+        (sections.Sampling, {"group_size": 1}, "group_size must be at least 2, not 1"),
+        (sections.Sampling, {"temperature": 0.0}, "temperature must be above 0, not 0.0"),
+        (sections.Evaluation, {"problems": -1}, "problems must be at least 0, not -1"),
+        (
+            sections.Cluster,
+            {"gpu_memory_utilization": 1.0},
+            "gpu_memory_utilization must be above 0 and below 1, not 1.",
+        ),
+        (sections.Trl, {"lora_learning_rate": -1.0}, "lora_learning_rate must be at least 0, not -1.0"),
+        (Selection, {"keep": "most", "samples": 0}, "samples must be at least 1, not 0"),
+    ],
+)
+def test_a_number_out_of_range_is_refused_in_python_as_in_a_file(section, settings, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        section(**settings)
+
+
+def test_the_smallest_numbers_are_accepted_in_python():
+    assert sections.Train(steps=1, learning_rate=0.0, warmup_steps=0, save_minutes=0.0).steps == 1
+    assert sections.Sampling(group_size=2, max_num_seqs=0).group_size == 2
+    assert sections.Evaluation(problems=0).problems == 0
+    assert sections.Trl(lora_learning_rate=None).lora_rank == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": sections.Model(device="gpu")}, "model.device: should match pattern"),
+        ({"run": sections.Run(engine="ray")}, "run.engine: should be 'builtin', 'trl' or 'verl', not 'ray'"),
+        ({"train": sections.Train(steps=2.5)}, "train.steps: should be a valid integer, not 2.5"),
+        ({"method": PassAtK(k=8)}, "method.k is 8 with sample.group_size = 8: k must be below G"),
+        ({"method": ClipHigher(threshold=2.0)}, "method.threshold: 2 is above 1"),
+    ],
+)
+def test_a_recipe_made_in_python_is_checked_before_its_run(tmp_path, changes, message):
+    recipe = dataclasses.replace(Recipe(run=sections.Run(folder=str(tmp_path / "run"))), **changes)
+    with pytest.raises(DiverError, match=re.escape(message)):
+        open_run(recipe)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_overlong_penalty_that_is_never_full_is_refused():
+    table = {"sample": {"max_tokens": 40}, "method": {"name": "dapo", "overlong": {"max_tokens": 41}}}
+    with pytest.raises(
+        DiverError, match=r"^method.overlong.max_tokens: 41 is above the length limit of a response, 40"
+    ):
+        make_recipe(table)
+    table["method"]["overlong"]["max_tokens"] = 40
+    assert make_recipe(table).method.overlong.max_tokens == 40
+    table["method"] = {"name": "clip-higher"}  # without a penalty there is no limit
+    assert not make_recipe(table).method.overlong

@@ -29,10 +29,10 @@ PATHS = (
 )
 ROLLOUT = Rollout(
     "so \\boxed{7}", num_tokens=4, index=1, truncated=True, grade=Grade.CORRECT, reward=Reward(1.0, 0.05, -0.5),
-    diversity={"textual": 0.25, "odd": math.nan}, advantage=-1.5, entropy=0.75, answer_end=12,
+    diversity={"textual": 0.25, "odd": math.nan}, advantage=-1.5, entropy=0.75, answer_end=12, trained=True,
 )  # fmt: skip
 OTHER = ROLLOUT.replace(
-    index=3, grade=Grade.WRONG, reward=Reward(0.0), diversity={}, advantage=math.nan, entropy=math.nan
+    index=3, grade=Grade.WRONG, reward=Reward(0.0), diversity={}, advantage=math.nan, entropy=math.nan, trained=False
 )
 GROUP = Group(Problem("p", "Q?", "7", meta={"step": 2}), (ROLLOUT, OTHER), prompt="User: Q?")
 
@@ -70,8 +70,8 @@ def test_a_rollout_row_by_hand_and_back(tmp_path):
         "step": 2, "group": 5, "problem": "p", "sample": 1, "prompt": "User: Q?", "answer": "7",
         "response": "so \\boxed{7}", "grade": "correct",
         "reward": {"outcome": 1.0, "diversity": 0.05, "length": -0.5, "total": 0.55},
-        "diversity": ROLLOUT.diversity, "advantage": -1.5, "entropy": 0.75, "length": 4, "truncated": True,
-        "answer_end": 12,
+        "diversity": ROLLOUT.diversity, "advantage": -1.5, "trained": True, "entropy": 0.75, "length": 4,
+        "truncated": True, "answer_end": 12,
     }  # fmt: skip
     folder = open_folder(tmp_path / "run")
     folder.write_rollouts(2, [GROUP, GROUP, Group(Problem("q", "R?", "8"), (ROLLOUT,))])

@@ -36,16 +36,18 @@ def test_eight_equal_answers_have_no_advantage(method, progress):
     assert shaped.tolist() == [0.0] * 8
 
 
-@pytest.mark.parametrize("progress", [0.0, 0.5, 0.999])
+@pytest.mark.parametrize("progress", [0.0, 0.5, 0.99])
 @pytest.mark.parametrize("method", METHODS)
 def test_the_paper_measures_the_whole_response_and_so_pays_for_the_tail(method, progress):
     """Every tail is different, so those with one have the greater diversity, whatever lambda is:
-    A is near -1 and +1."""
+    A is near -1 and +1. At the end lambda times the diversity is within the rounding of float32, and A is 0."""
     paper = method_named(method, diversity={"until": "end"}, shaping={"condition": "correct"})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         shaped = diver.advantages(TEXTS, [1.0] * 8, ["p"] * 8, paper, progress)
+        at_the_end = diver.advantages(TEXTS, [1.0] * 8, ["p"] * 8, paper, 0.999)
     assert (shaped[:4] < -0.9).all() and (shaped[4:] > 0.5).all()
+    assert not at_the_end.any()
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -20,8 +20,8 @@ class SpreadOfReward(Selection):
 
     filter_groups: bool = True
 
-    def select(self, group: Group, threshold: float) -> Group | None:
-        return group if np.ptp(group.rewards) > 0 else None
+    def select(self, group: Group, threshold: float) -> np.ndarray:
+        return np.full(len(group), np.ptp(group.rewards) > 0)
 
 
 @settings

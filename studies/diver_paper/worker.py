@@ -14,7 +14,7 @@ import numpy as np
 
 from diver.core.run_folder import RunFolder
 from diver.core.seeds import stream_seed
-from diver.core.types import Diverged, Group, Problem, Rollout
+from diver.core.types import Diverged, Group, Problem, Rollout, trained_on
 from diver.diversity import Diversity, measure
 from diver.evaluate.evaluate import Task
 from diver.evaluate.evaluate import evaluate as evaluate_task
@@ -146,7 +146,7 @@ def _step(checkpoint: Path | None) -> int:
 def columns(run: RunFolder) -> dict[str, list[Any]]:
     """metrics.jsonl a column a metric, and where the signal of each step came from."""
     rows = [
-        {**row, **signal([(group.outcomes, group.advantages) for group in run.rollouts(row["step"])])}
+        {**row, **signal([(group.outcomes, group.advantages) for group in trained_on(run.rollouts(row["step"]))])}
         for row in run.rows("metrics.jsonl")
         if "time/update" in row
     ]

@@ -449,9 +449,9 @@ def test_wrong_input_is_one_line_and_code_2_and_nothing_is_lost(whole, monkeypat
         ((*SMALL, "--generator", "endpoint", "--extra", "top_k=-1"), "--extra top_k=-1: must be a JSON object"),
         ((*SMALL, "--grader", "teacher"), "teacher.*math, gsm8k"),
         ((*SMALL, "--template", "poem"), "poem.*paper"),
-        ((*SMALL, "--samples", 0), "command line: samples must be at least 1, not 0"),
-        ((*SMALL, "--seed", -1), "command line: seed must be at least 0, not -1"),
-        ((*SMALL, "--max-num-seqs", -1), "command line: max_num_seqs must be at least 0, not -1"),
+        ((*SMALL, "--samples", 0), "command line: samples: must be at least 1, not 0"),
+        ((*SMALL, "--seed", -1), "command line: seed: must be at least 0, not -1"),
+        ((*SMALL, "--max-num-seqs", -1), "command line: max_num_seqs: must be at least 0, not -1"),
         ((*SMALL, "--out", "thesis"), "thesis: has files but no config.json; choose another --out"),
         (
             ("--model", "some/other", "--benchmarks", "countdown", *out),

@@ -577,7 +577,7 @@ def test_the_command_for_one_run_and_for_several(tmp_path):
     ("arguments", "message"),
     [
         ([], "name at least one file or folder of rollouts: diver browse runs/quickstart"),
-        (["a", "--groups", "-1"], "command line: groups must be at least 0, not -1"),
+        (["a", "--groups", "-1"], "command line: groups: must be at least 0, not -1"),
         (["a", "missing"], "missing: no such file or folder"),
         (["a", "--steps", "1"], "--steps: is for rollouts, and a is a run; name its a/rollouts"),
         (["a", "--by", "model"], "--by: is for rollouts, and a is a run; name its a/rollouts"),

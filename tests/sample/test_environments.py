@@ -3,6 +3,7 @@
 import copy
 import threading
 from dataclasses import replace
+from itertools import pairwise
 
 import environments
 import numpy as np
@@ -192,6 +193,52 @@ def test_what_stands_between_turns_by_hand(generator):
     tokenizer.decode = lambda ids: {1: "<eos>", 5: "<|im_end|>"}[ids[0]]
     assert between_turns("chat", tokenizer, [1, 5])[0] == "\n<|im_start|>user\n"  # the policy has written its end
     assert between_turns("plain", None, []) == ("\n\n", "")
+
+
+ONLY_THE_LAST = (
+    "{% for m in messages %}{% if loop.last %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@pytest.mark.parametrize("word", ["REPLY", "OBSERVATION", "QUESTION"])
+def test_words_of_a_template_are_not_taken_for_its_messages(generator, word):
+    tokenizer = copy.deepcopy(generator.tokenizer)
+    tokenizer.chat_template = f"<|im_start|>system\n{word} briefly.<|im_end|>\n{CHATML}"
+    assert between_turns("chat", tokenizer, [1]) == (
+        "<|im_end|>\n<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("template", [ONLY_THE_LAST, CHATML.replace("m.content", "m.content + m.content"), "fixed"])
+def test_a_template_whose_messages_are_not_found_is_refused_before_a_response(generator, template):
+    changed = copy.copy(generator)
+    changed.tokenizer = copy.deepcopy(generator.tokenizer)
+    changed.tokenizer.chat_template = template
+    with pytest.raises(DiverError, match="^the template 'chat': its chat template does not render messages in turn"):
+        playing(changed, problems_of("Echo"), "chat")
+
+
+def test_a_turn_has_the_end_mark_of_the_template_once(generator):
+    """} ends a turn of this template. A turn that the policy ended by it has no second one. A turn that the policy
+    ended by another token has one, as every turn of the template has."""
+    changed = copy.copy(generator)
+    changed.tokenizer = copy.deepcopy(generator.tokenizer)
+    changed.tokenizer.chat_template = "{% for m in messages %}{{ m.content }}} = {% endfor %}"
+    mark, other, end = (words(generator, word)[0] for word in ("}", "=", "\\times"))
+    problems = problems_of("Echo", 4)
+    player = playing(changed, problems, "chat")
+    options = {"temperature": 1.0, "max_tokens": 60, "stop_token_ids": [mark, end]}
+    groups = sample_groups(player, problems, [problem.prompt for problem in problems], 10, seed=7, **options)
+    seen = set()
+    for rollout in (rollout for group in groups for rollout in group.rollouts):
+        for turn, answer in pairwise(rollout.turns):
+            if turn.by_policy and answer.tokens:
+                seen.add(turn.tokens[-1])
+                begin = [other] if turn.tokens[-1] == mark else [mark, other]
+                assert list(answer.tokens[: len(begin)]) == begin
+                assert list(answer.tokens[-2:]) == [mark, other]
+    assert seen == {mark, end}
 
 
 def test_an_answer_that_is_none_is_an_error_of_the_environment():

@@ -1,15 +1,21 @@
+from types import SimpleNamespace
+
 import pytest
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from diver.core.types import DiverError, Problem
+from diver.sample.base import prompts_that_fit
 from diver.tasks.templates import (
     PART,
     TEMPLATES,
     Template,
     check_used,
     encode,
+    prompted,
     render,
     template_for,
     with_chat_template_kwargs,
@@ -168,6 +174,37 @@ def test_a_chat_model_is_asked_through_its_chat_template_for_what_the_grader_rea
     assert template_for("auto", problems, tokenizer()) == expected
     assert template_for("auto", problems, tokenizer(None)) == template_for("auto", problems, None) == "plain"
     assert template_for("paper", problems, tokenizer()) == "paper"
+
+
+def beginning():
+    """A tokenizer that puts <s> in front of every text."""
+    words = Tokenizer(WordLevel({"[UNK]": 0, "a": 1, "b": 2, "<s>": 3}, unk_token="[UNK]"))
+    words.pre_tokenizer = WhitespaceSplit()
+    words.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 3)])
+    return PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]", bos_token="<s>")
+
+
+@pytest.mark.parametrize(
+    ("template", "chat_template", "prompt", "expected"),
+    [
+        ("chat", "{% for m in messages %}b {{ m.content }}{% endfor %}", "a", [2, 1]),  # none is written: none
+        ("chat", "{{ bos_token }} {% for m in messages %}b {{ m.content }}{% endfor %}", "a", [3, 2, 1]),
+        ("plain", "{% for m in messages %}b {{ m.content }}{% endfor %}", [{"role": "user", "content": "a"}], [2, 1]),
+        ("plain", None, "a", [3, 1]),  # a flat prompt has the tokenizer's
+        ("plain", None, "<s> a", [3, 1]),  # once
+    ],
+)
+def test_the_begin_token_is_that_of_the_chat_template_or_of_a_flat_prompt(template, chat_template, prompt, expected):
+    made = beginning()
+    made.chat_template = chat_template
+    (ids,) = encode(made, [render(problem(prompt), template, made)])
+    assert ids == expected
+    assert prompted([problem(prompt)], template, made, 9).ids == {"p": expected}
+    fit = prompts_that_fit({"p": prompt}, SimpleNamespace(tokenizer=made, context=None)) if template == "plain" else {}
+    assert fit == ({"p": expected} if fit else {})
+    if chat_template:
+        messages = prompt if isinstance(prompt, list) else [{"role": "user", "content": prompt}]
+        assert made.apply_chat_template(messages, add_generation_prompt=True)["input_ids"] == expected
 
 
 def test_many_prompts_have_the_tokens_that_each_has_alone():

@@ -12,7 +12,8 @@ The row of a rollout in rollouts/step_NNNN.jsonl:
     prompt, answer, response   the rendered prompt, the reference answer, what the policy wrote
     grade                      what the verifier found
     reward                     its named parts and their `total`
-    diversity, advantage       each metric by name; A
+    diversity, advantage       each metric by name; A, null without an update
+    trained                    whether the update of the step trains on it
     entropy                    of the policy that sampled, nats, mean over the tokens; null if it is unknown
     length, truncated          in policy tokens; whether it was cut off at sample.max_tokens
     answer_end                 characters up to the end of the graded answer; null if that is unknown
@@ -30,6 +31,7 @@ import os
 import re
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
@@ -75,6 +77,7 @@ def rollout_row(step: int, index: int, group: Group, rollout: Rollout) -> dict[s
         "reward": rollout.reward.row(),
         "diversity": rollout.diversity,
         "advantage": rollout.advantage,
+        "trained": rollout.trained,
         "entropy": rollout.entropy,
         "length": rollout.length,
         "truncated": rollout.truncated,
@@ -142,8 +145,31 @@ def _rollout(row: Mapping[str, Any], where: str) -> Rollout:
         reward=Reward(**parts) if "outcome" in parts else None,
         diversity={name: number(value) for name, value in table(row, "diversity").items()},
         advantage=number(row.get("advantage")),
+        trained=row["trained"] if isinstance(row.get("trained"), bool) else None,
         entropy=number(row.get("entropy")),
     )
+
+
+def trained_counts(groups: Iterable[Group]) -> Counter[bool | None]:
+    return Counter(rollout.trained for group in groups for rollout in group.rollouts)
+
+
+def trained_note(counts: Counter[bool | None], path: Path) -> str:
+    """Which part of the rollouts of a run was trained on, in words; empty where it was all of them.
+
+    `counts` has how many rollouts have each value of `trained`. Rows of earlier versions have none, and are those that
+    were trained on. A config.json at `path`, or above it, says whether the method left anything out.
+    """
+    if counts[False]:
+        return f"{counts[True]:,} of {counts.total():,} responses were trained on (column trained), and all are read"
+    config = next((c for f in (path, *path.resolve().parents[:2]) if (c := f / "config.json").is_file()), None)
+    selection = table(read_json(config), "recipe", "method", "selection") if config else {"keep": "unknown"}
+    drops = selection.get("filter_groups") or {selection.get("keep", "all"), selection.get("outcomes", "all")} != {
+        "all"
+    }
+    if not counts[None] or not drops:
+        return ""
+    return f"{counts[None]:,} responses are of an earlier version, which wrote only those that were trained on"
 
 
 # ---- the folder

@@ -30,6 +30,17 @@ class Bound(NamedTuple):
     text: str
     holds: Callable[[float], bool]
 
+    def checked(self, value: float) -> float:
+        if not self.holds(value):
+            raise ValueError(f"must be {self.text}")
+        return value
+
+    def __get_pydantic_core_schema__(self, kind: Any, handler: Callable[[Any], Any]) -> Any:
+        """So that `read` names the key, beside all else that is wrong."""
+        from pydantic_core.core_schema import no_info_after_validator_function
+
+        return no_info_after_validator_function(self.checked, handler(kind))
+
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def settings(cls: type) -> type:
@@ -40,7 +51,8 @@ def settings(cls: type) -> type:
     cls.__pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # type: ignore[attr-defined]
     bounds = {
         name: bound
-        for name, kind in inspect.get_annotations(cls, eval_str=True).items()
+        for owner in reversed(cls.__mro__)  # a class with a __post_init__ of its own also checks what it inherits
+        for name, kind in inspect.get_annotations(owner, eval_str=True).items()
         for part in (kind, *typing.get_args(kind))  # `Positive | None` has its bound inside
         for bound in getattr(part, "__metadata__", ())
         if isinstance(bound, Bound)

@@ -140,6 +140,7 @@ class Rollout:
         advantage: A; where a method has one per token, their mean.
         token_advantages ([T]): float32, where a method has an advantage per token.
         turns: those of the policy and of the environment in order; empty for a response that is one turn.
+        trained: whether an update trains on it; None before that is decided, and where a file does not say.
     """
 
     response: str
@@ -159,6 +160,7 @@ class Rollout:
     advantage: float = math.nan
     token_advantages: np.ndarray | None = None
     turns: tuple[Turn, ...] = ()
+    trained: bool | None = None
 
     @classmethod
     def of_turns(cls, turns: Iterable[Turn], **known: Any) -> Self:
@@ -269,6 +271,11 @@ class Group:
         """A, float64 [G]."""
         return np.array([r.advantage for r in self.rollouts])
 
+    def only(self, kept: Iterable[bool]) -> Self | None:
+        """The group of the rollouts that are kept, in their order; None if none is."""
+        rollouts = tuple(r for r, k in zip(self.rollouts, kept, strict=True) if k)
+        return dataclasses.replace(self, rollouts=rollouts) if rollouts else None
+
     def with_each(self, **columns: Sequence[Any]) -> Self:
         """This group with `name=values`: rollout i gets values[i]."""
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
@@ -277,15 +284,9 @@ class Group:
         )
 
 
-def as_outcome(value: Any) -> float:
-    """An outcome as a float, from a number or a text that is a number, true or false, as in a CSV file.
-
-    Raises:
-        ValueError, TypeError: the value is anything else.
-    """
-    if isinstance(value, str) and (word := value.strip().lower()) in TRUTH:
-        return TRUTH[word]
-    return float(value)
+def trained_on(groups: Iterable[Group]) -> list[Group]:
+    """What an update trains on of these groups: those with a rollout that is `trained`, without the others."""
+    return [part for group in groups if (part := group.only(r.trained is True for r in group.rollouts))]
 
 
 def sampling_metrics(groups: Iterable[Group]) -> dict[str, float]:

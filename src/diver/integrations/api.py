@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from diver.core.types import DiverError, Group, Problem, Progress, Reward, Rollout, State, as_outcome
+from diver.core.types import DiverError, Group, Problem, Progress, Reward, Rollout, State
 from diver.integrations.trajectories import keys_of_actions, read_response, spread, written
 from diver.methods import NEEDS, Decode, Method, check_needs, check_outcomes, method_named
+from diver.methods.grpo import Grpo, group_advantage
 
 NO_VALUE = frozenset({"None", "nan", "<NA>", "NaT"})
 """A missing value of Python, NumPy or pandas, as it shows itself: equal to others, it names no group."""
@@ -69,7 +70,8 @@ def advantages(
 
     Raises:
         ValueError: an argument has another type, columns differ in length, an outcome is not finite, a group id is
-            missing, or groups are not of one size, at least 2.
+            missing, or a group has one response. Groups differ in size, and the method depends on it
+            (`method.any_size`).
         DiverError: the method needs a column that is not given, selects responses, has k >= G of Pass@k, or needs
             outcomes from 0 to 1 and gets others.
     """
@@ -107,17 +109,23 @@ def advantages(
     if len({len(column) for column in given.values()}) > 1:
         lengths = ", ".join(f"{len(column)} {name}" for name, column in given.items())
         raise ValueError(f"the columns differ in length: {lengths}")
-    rollouts = [
-        _rollout(i, dict(zip(given, row, strict=True))) for i, row in enumerate(zip(*given.values(), strict=True))
-    ]
-    check_outcomes(method, [rollout.reward.outcome for rollout in rollouts if rollout.reward])
-    rows = _whole_groups(given["group_ids"])
+    given["outcomes"] = [_outcome(i, outcome) for i, outcome in enumerate(given["outcomes"])]
+    check_outcomes(method, given["outcomes"])
+    rows = _whole_groups(given["group_ids"], method)
     if state is not None and len(set(map(str, rows))) < len(rows):
         raise ValueError("group_ids: two ids have one text, such as 1 and '1', by which `state` would be shared")
     if rows:
-        method.check_group_size(len(rollouts) // len(rows), "G")
+        method.check_group_size(len(read) // len(rows), "G")
+    values = np.array(given["outcomes"], np.float64)
+    if isinstance(method, Grpo) and method.is_plain and len(given) == 3 and np.isfinite(values).all():
+        for index in rows.values():  # without a million rollouts
+            values[index] = group_advantage(values[index], method.divisor, method.tolerance)
+        return values
+    rollouts = [
+        _rollout(i, dict(zip(given, row, strict=True))) for i, row in enumerate(zip(*given.values(), strict=True))
+    ]
     groups = [Group(Problem(str(name), "", ""), tuple(rollouts[i] for i in index)) for name, index in rows.items()]
-    trained = method.apply(groups, progress, decode, state, measure_all=False)
+    trained = method.shaped(groups, progress, decode, state, measure_all=False)
     done = dict(zip(chain(*rows.values()), chain(*(group.rollouts for group in trained)), strict=True))
     if method.per_token:
         found = [np.asarray(done[i].token_advantages) for i in range(len(rollouts))]
@@ -139,11 +147,16 @@ def _rollout(i: int, row: Mapping[str, Any]) -> Rollout:
         )
     if repr(truncated) in NO_VALUE or truncated not in (False, True):
         raise ValueError(f"row {i}: truncated is true or false, not {truncated!r:.60}")
+    return rollout.replace(
+        key=row.get("keys"), answer_end=end, truncated=bool(truncated), reward=Reward(row["outcomes"])
+    )
+
+
+def _outcome(i: int, outcome: Any) -> float:
     try:
-        outcome = as_outcome(row["outcomes"])
+        return float(None if isinstance(outcome, str) else outcome)  # type: ignore[arg-type]  # a text may be a response
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"row {i}: an outcome is true, false or a number, not {row['outcomes']!r:.60}") from None
-    return rollout.replace(key=row.get("keys"), answer_end=end, truncated=bool(truncated), reward=Reward(outcome))
+        raise ValueError(f"row {i}: an outcome is true, false or a number, not {outcome!r:.60}") from None
 
 
 def _unknown_ends(method: Method, given: Collection[str]) -> str:
@@ -172,7 +185,7 @@ def _as_text(keys: list[Hashable], saved: bool) -> list[str]:
     return [texts[key] for key in keys]
 
 
-def _whole_groups(group_ids: list[Hashable]) -> dict[Hashable, list[int]]:
+def _whole_groups(group_ids: list[Hashable], method: Method) -> dict[Hashable, list[int]]:
     rows: dict[Hashable, list[int]] = {}
     for i, key in enumerate(group_ids):
         if not isinstance(key, Hashable):
@@ -182,10 +195,10 @@ def _whole_groups(group_ids: list[Hashable]) -> dict[Hashable, list[int]]:
         rows.setdefault(key, []).append(i)
     usual = Counter(len(index) for index in rows.values()).most_common(1)
     for key, index in rows.items():
-        if len(index) != usual[0][0] or len(index) < 2:
+        if len(index) < 2 or (len(index) != usual[0][0] and not method.any_size):
             raise ValueError(
                 f"group {key!r} has {len(index)} rows where {max(2, usual[0][0])} belong: diversity and advantages "
-                "need whole groups, all of one size and at least 2"
+                f"need whole groups, {'' if method.any_size else 'all of one size and '}at least 2"
             )
     return rows
 

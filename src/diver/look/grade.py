@@ -13,6 +13,7 @@ from diver.core.extras import require
 from diver.core.figures import write_intervals
 from diver.core.files import JsonlLog, WorkFolder, to_json, write_jsonl, write_text
 from diver.core.progress import progress_bar
+from diver.core.rounding import reaches
 from diver.core.seeds import digest
 from diver.core.settings import Positional, settings
 from diver.core.statistics import Estimate, bounds_of, by_problem, interval, pass_at_k
@@ -157,7 +158,7 @@ def _responses(rollouts: Rollouts, problems: Sequence[Problem], config: GradeCon
         thinking = in_thought(group.prompt)
         for rollout in group.rollouts:
             key = digest(*about, rollout.response, rollout.truncated, *([thinking] if thinking else []))
-            label = None if rollout.reward is None else rollout.reward.outcome >= config.threshold
+            label = None if rollout.reward is None else bool(reaches(rollout.reward.outcome, config.threshold))
             yield Response(problem, number, rollout, label, thinking, key)
 
 

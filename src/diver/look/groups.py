@@ -113,6 +113,7 @@ def _response(i: int, rollout: Rollout) -> dict[str, Any]:
         "advantage": short(rollout.advantage),
         "entropy": short(rollout.entropy),
         "length": rollout.known_length,
+        **({"trained": False} if rollout.trained is False else {}),
         **({"turns": [*map(_turn, rollout.turns[:TURNS])], "all_turns": len(rollout.turns)} if rollout.turns else {}),
     }
 

@@ -12,6 +12,7 @@ from diver.core.extras import require
 from diver.core.figures import write_intervals
 from diver.core.files import read_json, to_json, write_jsonl, write_text
 from diver.core.progress import progress
+from diver.core.rounding import reaches
 from diver.core.run_folder import given_name, run_name
 from diver.core.settings import NonNegativeInt, Positional, settings
 from diver.core.statistics import effective_number
@@ -275,7 +276,7 @@ def with_page_name(group: Group, prefix: str, threshold: float, usual: int) -> G
     problem, step = group.problem, group.problem.meta.get("step")
     name = f"{prefix}{name_of(problem)}" + (f", step {step}" if step is not None else "")
     name += f", ragged: {len(group)} responses, not {usual}" if len(group) != usual else ""
-    by_outcome = [Grade.CORRECT if outcome >= threshold else Grade.WRONG for outcome in group.outcomes]
+    by_outcome = [Grade.CORRECT if correct else Grade.WRONG for correct in reaches(group.outcomes, threshold)]
     grades = [r.grade or (None if r.reward is None else v) for r, v in zip(group.rollouts, by_outcome, strict=True)]
     return dataclasses.replace(group.with_each(grade=grades), problem=dataclasses.replace(problem, id=name))
 

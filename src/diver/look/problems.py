@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from diver.core.rounding import reaches
 from diver.core.statistics import (
     Estimate,
     bounds_of,
@@ -66,7 +67,7 @@ def group_row(group: Group, ks: Sequence[int] = (), threshold: float = 0.5) -> d
     names = group.rollouts[0].diversity
     several = len(group) > 1
     row = {name: float(np.mean([r.diversity[name] for r in group.rollouts])) if several else np.nan for name in names}
-    known, correct = int((~np.isnan(group.outcomes)).sum()), int((group.outcomes >= threshold).sum())
+    known, correct = int((~np.isnan(group.outcomes)).sum()), int(reaches(group.outcomes, threshold).sum())
     row |= {f"pass@{k}": float(pass_at_k(known, correct, k)) for k in ks}
     row |= pair_values(correct_of(group, threshold))
     return {**row, "words": float(np.mean([len(response.split()) for response in group.responses]))}
@@ -74,7 +75,7 @@ def group_row(group: Group, ks: Sequence[int] = (), threshold: float = 0.5) -> d
 
 def correct_of(group: Group, threshold: float) -> list[Rollout]:
     """The rollouts whose outcome is known and at least `threshold`."""
-    return [r for r, outcome in zip(group.rollouts, group.outcomes, strict=True) if outcome >= threshold]
+    return [r for r, correct in zip(group.rollouts, reaches(group.outcomes, threshold), strict=True) if correct]
 
 
 def pair_values(correct: Sequence[Rollout]) -> dict[str, float]:
@@ -186,7 +187,7 @@ def outcome_values(group: Group, threshold: float) -> dict[str, float]:
     without it, the mean of -log p over the sampled tokens is an estimate.
     """
     outcomes = group.outcomes
-    right = outcomes >= threshold
+    right = reaches(outcomes, threshold)
     size, correct, known = len(group), int(right.sum()), int((~np.isnan(outcomes)).sum())
     values = {"reward/outcome": float(np.nanmean(outcomes)) if known else math.nan}
     values |= {f"pass@{k}": float(pass_at_k(known, correct, k)) for k in powers(size)}
@@ -224,7 +225,7 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
     rollouts = group.rollouts[:LARGEST]
     texts = [r.until_answer for r in rollouts]
     outcomes = group.outcomes[:LARGEST]
-    right = outcomes >= threshold
+    right = reaches(outcomes, threshold)
     dissimilarity = textual_dissimilarity(texts)
     written = [formulas(text) for text in texts]
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from diver.core.files import read_json, table, write_text
+from diver.core.run_folder import trained_counts, trained_note
 from diver.core.tables import counted
 from diver.core.types import DiverError
 from diver.diversity import Until
@@ -52,6 +53,7 @@ def render(runs: Sequence[RunRecord], groups: int = GROUPS, version: str = "") -
     """The page of one or more runs; one that is served has a `version`."""
     names, of_runs = labels(runs), [run_alerts(run) for run in runs]
     shown = [s for i, run in enumerate(runs) for s in _shown(run, i, groups // len(runs))]
+    notes = [trained_note(trained_counts(s.group for s in shown if s.run == i), r.folder) for i, r in enumerate(runs)]
     browser = browser_data(shown, groups)
     title = " · ".join(model_and_method(runs[0]) if len(runs) == 1 else names)
     parts = (
@@ -60,7 +62,7 @@ def render(runs: Sequence[RunRecord], groups: int = GROUPS, version: str = "") -
         against_each_other(runs, names) if len(runs) > 1 else fronts(runs[0]),
         page.alerts_section(of_runs, names, NO_ALERTS),
         page.CURVES if any(len(run.metrics) or run.evaluations for run in runs) else "",
-        page.groups_section(browser),
+        page.groups_section(browser, drawn="; ".join(filter(None, ["evenly spaced", *notes]))),
         provenance(runs, names),
     )
     data = {"runs": names, "curves": curves_data(runs, of_runs), "browser": browser, "version": version}

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from diver.core.run_folder import trained_counts, trained_note
 from diver.core.seeds import stream_seed
 from diver.core.types import DiverError, Group
 from diver.look.dependence import Dependence, dependence
@@ -19,6 +20,7 @@ from diver.look.problems import SINGLE, diversity_values, name_of, outcome_value
 from diver.look.read.columns import Columns, Part
 from diver.look.read.files import RolloutFile, rollout_files
 from diver.look.read.grouping import grouped
+from diver.look.read.layouts import TRAIN
 from diver.look.read.reader import Reader, largest_outcome, scale_note
 
 if TYPE_CHECKING:
@@ -101,6 +103,7 @@ class Content:
     notes: list[str] = field(default_factory=list)
     largest: float = 0.0
     whole: bool = True
+    trained: Counter[bool | None] = field(default_factory=Counter)
     responses: list[list[int]] = field(default_factory=list)
     """A number for each response of the first groups, equal where responses are."""
 
@@ -174,6 +177,9 @@ class Source:
             yield f"{self.name}: {single:,} of {groups:,} groups are {SINGLE}"
         largest = max((content.largest for content in self.contents.values()), default=0.0)
         yield from scale_note(self.name, largest, self.threshold)
+        trained = sum((content.trained for content in self.read_files), Counter[bool | None]())
+        if TRAIN in self.layouts and (note := trained_note(trained, self.path)):
+            yield f"{self.name}: {note}"
         if self._repeated:
             yield f"{self.name}: {self._repeated}"
 
@@ -251,6 +257,7 @@ class Source:
             row |= {"scored": sum(r.reward is not None for r in group.rollouts), "problem": hash(name_of(problem))}
             row |= outcome_values(group, self.threshold)
             rows.append(row)
+            content.trained += trained_counts([group])
             content.largest = max(content.largest, largest_outcome([group]))
             content.sample.add(group, row)
             if compared > 0:

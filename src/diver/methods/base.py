@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from diver.core.rounding import ROUNDING, reaches
 from diver.core.settings import (
     NonNegative,
     NonNegativeInt,
@@ -23,7 +24,7 @@ from diver.core.settings import (
     refuse_without_effect,
     settings,
 )
-from diver.core.types import DiverError, Group, Progress, Reward, State
+from diver.core.types import DiverError, Group, Progress, Reward, State, trained_on
 from diver.diversity import Diversity, needs_of, unspaced_note, with_diversity
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.replay import Replay
@@ -45,7 +46,6 @@ NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "turns",
 - replay: an update that also trains on rollouts sampled before (`Method.replayed`).
 """
 
-ROUNDING = 1e-6  # tolerance for outcomes that are sums, such as 0.1 + 0.2 + 0.7
 LARGEST_LOGPROB = 0.01  # 0, with room for the rounding of bfloat16
 
 
@@ -82,23 +82,19 @@ class Selection:
         """Whether not every sampled rollout is trained on."""
         return self.keep != "all" or self.outcomes != "all" or self.filter_groups
 
-    def select(self, group: Group, threshold: float) -> Group | None:
-        """The selected rollouts of a measured group, in their order; None if none is selected.
+    def select(self, group: Group, threshold: float) -> np.ndarray:
+        """Which rollouts of a measured group are selected, bool [G].
 
         Among rollouts of equal diversity, the earlier ones are selected.
 
         Raises:
             ValueError: G would not be an integer.
         """
-        correct = group.outcomes >= threshold
+        correct = reaches(group.outcomes, threshold)
         if self.filter_groups and correct.all() == correct.any():
-            return None
+            return np.zeros_like(correct)
         kept = {"all": np.ones_like(correct), "correct": correct, "wrong": ~correct}[self.outcomes]
-        if self.keep != "all":
-            kept &= self._by_diversity(group)
-        if not kept.any():
-            return None
-        return dataclasses.replace(group, rollouts=tuple(r for r, k in zip(group.rollouts, kept, strict=True) if k))
+        return kept & self._by_diversity(group) if self.keep != "all" else kept
 
     def _by_diversity(self, group: Group) -> np.ndarray:
         size, rest = divmod(len(group), self.samples)
@@ -163,7 +159,7 @@ class Method:
     that all methods share in a comparison. Then the loss is that of clip-higher, or the method's, without other terms.
     The divisor is that of GRPO where the definition allows one."""
     threshold: float = 0.5
-    """A response is correct when its outcome is at least this."""
+    """A response is correct when its outcome is at least this, up to the rounding of float32."""
     diversity: Diversity = Diversity()
     """How the diversity metrics are measured."""
     extra_metrics: tuple[str, ...] = ()
@@ -189,6 +185,9 @@ class Method:
     zero_mean: ClassVar[bool] = False
     """Whether the advantages of every group sum to 0, so that a trainer that subtracts the mean leaves them as they
     are."""
+
+    any_size: ClassVar[bool] = False
+    """Whether advantages mean the same in groups of any size, so that groups of a batch may differ in theirs."""
 
     per_token: ClassVar[bool] = False
     """Whether `advantages` gives one advantage for each token of a response."""
@@ -223,6 +222,10 @@ class Method:
 
     def check_group_size(self, size: int, key: str) -> None:
         """Raises DiverError if no group of `size` responses, the setting `key`, could ever have a signal."""
+
+    def correct(self, group: Group) -> np.ndarray:
+        """Which responses of a group are correct, bool [G]."""
+        return reaches(group.outcomes, self.threshold)
 
     def shaping_coef(self, progress: Progress | float) -> float:
         """lambda, the coefficient of an intrinsic reward, at `progress`; 0 for a method without one."""
@@ -259,7 +262,15 @@ class Method:
         return self.replay.replayed(state, problems, progress.step) if self.replay.alpha else []
 
     def limited(self, max_tokens: int) -> Self:
-        """This method with the length limit `max_tokens` in its `overlong` penalty, if it has one without a limit."""
+        """This method with the length limit `max_tokens` in its `overlong` penalty, if it has one without a limit.
+
+        Raises:
+            DiverError: the limit of the penalty is above `max_tokens`, so it would never be full.
+        """
+        if self.overlong and (given := self.overlong.max_tokens) > max_tokens:
+            raise DiverError(
+                f"method.overlong.max_tokens: {given} is above the length limit of a response, {max_tokens}: omit it"
+            )
         if not self.overlong or self.overlong.max_tokens:
             return self
         return dataclasses.replace(self, overlong=dataclasses.replace(self.overlong, max_tokens=max_tokens))
@@ -270,14 +281,11 @@ class Method:
         progress: Progress | float,
         decode: Decode | None = None,
         state: State | None = None,
-        *,
-        measure_all: bool = True,
     ) -> list[Group]:
         """The groups to train on: every rollout with its diversity, the parts of its reward, and its advantage.
 
-        TD and ED are measured even if the method does not reward them. A selection sees the diversity within all
-        samples. The advantage is computed over the selected ones, which stay in their order. A group without a selected
-        rollout is left out.
+        They are `trained_on` what `shaped` gives, which keeps the rollouts that a selection leaves out. A group without
+        a selected rollout is left out.
         Replayed rollouts do not pass through `apply`: the update gets them from `replayed`.
 
         Args:
@@ -285,13 +293,29 @@ class Method:
             progress: how far the run is, for schedules.
             decode: turns token ids into text, for methods and metrics that look at a part of a text.
             state: the method's state; it is changed in place.
-            measure_all: whether to measure TD and ED too if the method does not read them.
 
         Raises:
             ValueError: an outcome is missing or not finite.
             DiverError: the method cannot have this input, or something that it `needs` is missing. Examples are an
                 outcome above 1 where a coefficient is in units of reward, and one below 0 where rewards are divided by
                 their mean.
+        """
+        return trained_on(self.shaped(groups, progress, decode, state))
+
+    def shaped(
+        self,
+        groups: Iterable[Group],
+        progress: Progress | float,
+        decode: Decode | None = None,
+        state: State | None = None,
+        *,
+        measure_all: bool = True,
+    ) -> list[Group]:
+        """Every sampled group, each rollout with its diversity, the parts of its reward, and whether it is `trained`.
+
+        TD and ED are measured even if the method does not reward them. A selection sees the diversity within all
+        samples. The advantage is computed over the selected ones; the others have none. Without `measure_all` TD and ED
+        are measured if they are read. Other arguments and errors: `apply`.
         """
         needs = self.needs
         if "state" in needs and state is None:
@@ -316,8 +340,13 @@ class Method:
             if self.overlong:
                 penalties = self.overlong.reward(np.array([r.length for r in group.rollouts]))
                 rewards = [r._replace(length=r.length + p) for r, p in zip(rewards, penalties.tolist(), strict=True)]
-            if selected := self.selection.select(group.with_each(reward=rewards), self.threshold):
-                result.append(self._with_advantages(selected, context))
+            group = group.with_each(reward=rewards)
+            kept = self.selection.select(group, self.threshold)
+            chosen = group.only(kept)
+            done = iter(self._with_advantages(chosen, context).rollouts if chosen else ())
+            pairs = zip(group.rollouts, kept, strict=True)
+            rollouts = tuple(next(done) if k else r.replace(trained=False) for r, k in pairs)
+            result.append(dataclasses.replace(group, rollouts=rollouts))
         for group in sampled:
             self._call(self.update_state, group, context.state)
             if self.replay.alpha:
@@ -335,14 +364,14 @@ class Method:
                 raise self._error(group, f"advantages must be {len(group)} finite numbers, not {values}")
             if self.zero_mean and abs(values.sum()) > 1e-6 * max(1.0, np.abs(values).sum()):
                 raise self._error(group, f"its advantages sum to {values.sum():.3g}, so `zero_mean` must be False")
-            return group.with_each(advantage=values.tolist())
+            return group.with_each(advantage=values.tolist(), trained=[True] * len(group))
         of_tokens = [np.asarray(a, np.float32) for a in advantages]
         if [(*a.shape,) for a in of_tokens] != [(r.length,) for r in group.rollouts]:
             raise self._error(group, "advantages must be an array of each rollout with a number for each token")
         if not all(np.isfinite(a).all() for a in of_tokens):
             raise self._error(group, "advantages must be finite")
         means = [float(a.mean()) if a.size else 0.0 for a in of_tokens]
-        return group.with_each(advantage=means, token_advantages=of_tokens)
+        return group.with_each(advantage=means, token_advantages=of_tokens, trained=[True] * len(group))
 
     def _call(self, function: Callable[..., Any], group: Group, given: Any) -> Any:
         """Call a function of this method. An error in a file of the user becomes one line that names the file."""
@@ -384,41 +413,34 @@ class Method:
     def _error(self, group: Group, message: str) -> DiverError:
         return DiverError(f"method {self.name!r}, problem {group.problem.id!r}: {message}")
 
-    def metrics(
-        self, groups: Sequence[Group], progress: Progress | float, sampled: Sequence[Group] | None = None
-    ) -> dict[str, float]:
-        """Metrics of the groups that `apply` returned, for the run folder.
+    def metrics(self, sampled: Sequence[Group], progress: Progress | float) -> dict[str, float]:
+        """Metrics of the groups that `shaped` or `apply` returned, for the run folder.
 
-        Args:
-            groups: the groups to train on. Diversity, shaped reward and advantage are means over their rollouts, and
-                are left out without any rollout.
-            progress: how far the run is.
-            sampled: what `apply` was given, whose outcomes are logged. Needed with a selection; defaults to `groups`.
+        Outcomes are those of all rollouts. Diversity, shaped reward and advantage are means over the rollouts that are
+        trained on, and are left out without any.
 
         Raises:
             ValueError: there is no group.
         """
-        if not (sampled := groups if sampled is None else sampled):
+        if not sampled:
             raise ValueError("metrics need at least one group")
-        outcomes = [group.outcomes for group in sampled]
-        correct = [o >= self.threshold for o in outcomes]
-        signal = [float(np.abs(group.advantages).sum()) for group in groups]
-        of_trained = sampled if len(groups) == len(sampled) else _sampled_of(groups, sampled)
-        all_correct = [bool((group.outcomes >= self.threshold).all()) for group in of_trained]
+        groups = trained_on(sampled)
+        correct = [*map(self.correct, sampled)]
+        signal = [float(np.nansum(np.abs(group.advantages))) for group in sampled]
         rollouts = [rollout for group in groups for rollout in group.rollouts]
-        rewards = [reward for group in groups for reward in group.rewards]
-        means = {"reward/shaped": rewards, "advantage/abs_mean": [abs(r.advantage) for r in rollouts]}
-        means |= {
-            f"diversity/{name}": [r.diversity[name] for r in rollouts] for name in dict.fromkeys(self.metric_names)
+        means = {
+            "reward/shaped": [reward for group in groups for reward in group.rewards],
+            "advantage/abs_mean": [abs(r.advantage) for r in rollouts],
+            **{f"diversity/{name}": [r.diversity[name] for r in rollouts] for name in dict.fromkeys(self.metric_names)},
         }
         return {
-            "reward/outcome": float(np.concatenate(outcomes).mean()),
+            "reward/outcome": float(np.concatenate([group.outcomes for group in sampled]).mean()),
             **{name: float(np.mean(values)) for name, values in means.items() if values},
             "shaping/coef": self.shaping_coef(progress),
             "shaping/clipped": self.clipped_fraction(groups),
             "group/solve_all": float(np.mean([c.all() for c in correct])),
             "group/solve_none": float(np.mean([not c.any() for c in correct])),
-            "advantage/solve_all_frac": float(np.dot(signal, all_correct) / (sum(signal) or 1.0)),
+            "advantage/solve_all_frac": float(np.dot(signal, [c.all() for c in correct]) / (sum(signal) or 1.0)),
         }
 
     def clipped_fraction(self, groups: Sequence[Group]) -> float:
@@ -446,16 +468,6 @@ def random_stream(*key: object) -> "np.random.Generator":  # quoted: NumPy impor
 def with_diversity_reward(outcomes: np.ndarray, diversity: np.ndarray) -> list[Reward]:
     """The rewards of a group from these two parts, float64 [G] each."""
     return [Reward(r, d) for r, d in zip(outcomes.tolist(), diversity.tolist(), strict=True)]
-
-
-def _sampled_of(groups: Sequence[Group], sampled: Sequence[Group]) -> list[Group]:
-    """The groups given to `apply` for those that it returned, with the rollouts that a selection drops."""
-
-    def rows(group: Group) -> set[tuple[str, int, str]]:
-        return {(group.problem.id, rollout.index, rollout.response) for rollout in group.rollouts}
-
-    waiting = iter(sampled)  # `waiting` and the groups have the same order
-    return [next((whole for whole in waiting if rows(part) <= rows(whole)), part) for part in groups]
 
 
 def check_replayed(method: Method, groups: Sequence[Group]) -> Sequence[Group]:

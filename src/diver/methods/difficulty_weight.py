@@ -43,7 +43,7 @@ class DifficultyWeight(Grpo):
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         a = super().advantages(group, context)
-        p = float((group.outcomes >= self.threshold).mean())
+        p = float(self.correct(group).mean())
         return a * np.where(a > 0, self._weight(p), self._weight(1 - p))
 
     def _weight(self, x: float) -> float:
@@ -65,5 +65,5 @@ class FGrpo(Grpo):
     counts_correct = True
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
-        p = float((group.outcomes >= self.threshold).mean())
+        p = float(self.correct(group).mean())
         return (1 - p) ** self.gamma * super().advantages(group, context)

@@ -14,10 +14,11 @@ from typing import Literal
 
 import numpy as np
 
+from diver.core.rounding import ROUNDING, reaches
 from diver.core.settings import NonNegative, Positive, PositiveFraction, PositiveInt, refuse_without_effect, settings
 from diver.core.types import Group, Progress, Reward
 from diver.diversity import resolve
-from diver.methods.base import ROUNDING, Context
+from diver.methods.base import Context
 from diver.methods.grpo import ClipHigher, group_advantage
 
 
@@ -131,6 +132,7 @@ class Diver(ClipHigher):
     std_floor: bool = False
     """Divide by at least sqrt(G-1)/G, so that the advantage in an all-correct group falls with lambda (ours)."""
 
+    any_size = False  # a formula that no other response has is rarer among more of them
     unit_outcomes = True  # lambda is a fraction of the difference between a correct and a wrong outcome
 
     def __post_init__(self) -> None:
@@ -259,7 +261,7 @@ def is_rewarded(
     A response is correct if its outcome is at least `threshold`. `truncated`, bool [G], says which were cut at the
     length limit; None: no response was.
     """
-    correct = np.asarray(outcomes, dtype=np.float64) >= threshold
+    correct = reaches(outcomes, threshold)
     finished = np.ones_like(correct) if truncated is None else ~np.asarray(truncated, dtype=bool)
     rewarded = {"correct": correct, "correct-finished": correct & finished, "wrong": ~correct}
     return rewarded.get(condition, np.ones_like(correct))

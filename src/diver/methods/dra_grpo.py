@@ -24,6 +24,7 @@ class DraGrpo(ClipHigher):
     name: str = "dra-grpo"
     loss: PolicyLoss = ClipLoss(aggregation="sequence-mean", kl_coef=0.04)
 
+    any_size = False  # the similarities are summed
     unit_outcomes = True
     formula_needs = frozenset({"responses"})
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from diver.core.rounding import ROUNDING, alike
 from diver.core.settings import settings
 from diver.core.types import UNANSWERED, Group, Reward
 from diver.diversity import Diversity, Embedding
@@ -27,6 +28,7 @@ class EvolRl(ClipHigher):
     """How the diversity metrics are measured; `embedding` is the encoder of this method."""
     loss: PolicyLoss = ClipLoss(kl_coef=0.001, entropy_coef=0.003)
 
+    any_size = False  # the largest similarity grows with the others
     counts_correct = True
     formula_needs = frozenset({"responses", "grades"})
 
@@ -42,17 +44,17 @@ class EvolRl(ClipHigher):
         if answered.sum() > 1:
             texts = [text.rpartition("</think>")[2].strip() for text in self.diversity.texts(group, context.decode)]
             vectors = embeddings([text for text, a in zip(texts, answered, strict=True) if a], self.diversity.embedding)
-            shaped[answered] = novelty_rewards(cosines(vectors), r[answered] >= self.threshold, self.tolerance)
+            shaped[answered] = novelty_rewards(cosines(vectors), self.correct(group)[answered], self.tolerance)
         return with_diversity_reward(r, shaped - r)
 
 
-def novelty_rewards(cosine: np.ndarray, correct: np.ndarray, tolerance: float = 1e-8) -> np.ndarray:
+def novelty_rewards(cosine: np.ndarray, correct: np.ndarray, tolerance: float = ROUNDING) -> np.ndarray:
     """0.5 + n / 2 of a correct response, -1 + n / 2 of a wrong one: float64 [G], G >= 2, of cosines [G, G], bool [G].
 
     n is the novelty, 1 - (m + s) / 2, scaled to 0 .. 1 within the correct ones and within the wrong ones. m is the mean
     similarity to the others of the same class (to all others, if it is alone). s is the largest similarity to any
-    other. Cosines below 0 are taken as 0. n is 1 for one alone in its class, and 1/2 where all of a class are equal,
-    within `tolerance`.
+    other. Cosines below 0 are taken as 0. n is 1 for one alone in its class, and 1/2 where all of a class are
+    `alike`.
     """
     others = ~np.eye(len(correct), dtype=bool)
     same_class = others & (correct[:, None] == correct)
@@ -65,7 +67,7 @@ def novelty_rewards(cosine: np.ndarray, correct: np.ndarray, tolerance: float = 
         values = novelty[members]
         if len(values) < 2:
             scaled = np.ones_like(values)
-        elif np.ptp(values) <= tolerance:
+        elif alike(values, tolerance):
             scaled = np.full_like(values, 0.5)
         else:
             scaled = (values - values.min()) / np.ptp(values)

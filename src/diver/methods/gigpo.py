@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from diver.core.rounding import ROUNDING
 from diver.core.settings import NonNegative, ZeroToOne, settings
 from diver.core.turns import anchors
 from diver.core.types import Group, Rollout
@@ -45,7 +46,7 @@ class Gigpo(Grpo):
 
 
 def turn_advantages(
-    group: Group, discount: float = 0.95, weight: float = 1.0, divisor: Divisor = "none", tolerance: float = 1e-8
+    group: Group, discount: float = 0.95, weight: float = 1.0, divisor: Divisor = "none", tolerance: float = ROUNDING
 ) -> list[np.ndarray]:
     """The advantage of each turn of the policy: A_i + weight * A_it (Eq. 8).
 
@@ -54,7 +55,7 @@ def turn_advantages(
         discount: gamma of the returns.
         weight: omega, of A_it.
         divisor: what divides the difference to the mean, at both levels.
-        tolerance: rewards or returns that differ by no more than this have advantages of exactly 0.
+        tolerance: that of `diver.core.rounding.alike`; alike rewards or returns have advantages of exactly 0.
 
     Returns:
         float64 [K] for each of the G trajectories, K its turns of the policy.

@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 import numpy as np
 
+from diver.core.rounding import ROUNDING, alike
 from diver.core.settings import NonNegative, settings
 from diver.core.types import DiverError, Group
 from diver.losses import ClipLoss, PolicyLoss
@@ -27,11 +28,13 @@ class Grpo(Method):
     divisor: Divisor = "std"
     """What divides r - mean: the standard deviation of the group (the paper's, 1/G), that of the sample (1/(G-1)), the
     mean reward (MaxRL), or nothing (Dr. GRPO)."""
-    tolerance: NonNegative = 1e-8
-    """A group whose rewards differ by no more than this has advantages of exactly 0."""
+    tolerance: NonNegative = ROUNDING
+    """A group whose rewards differ by at most this, as a fraction of the largest of them, has advantages of exactly 0.
+    Rewards below 0.5 count as 0.5 there."""
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20)
 
     zero_mean = True
+    any_size = True
 
     def __post_init__(self) -> None:
         if self.divisor == "mean" and self.overlong:
@@ -39,6 +42,12 @@ class Grpo(Method):
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         return group_advantage(group.rewards, self.divisor, self.tolerance)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether advantages are `group_advantage` of the outcomes, and nothing else is done with a group."""
+        own = {name for kind in type(self).__mro__ if kind not in Grpo.__mro__ for name in vars(kind)}
+        return not self.needs and own.isdisjoint({"rewards", "advantages", "update_state", "apply", "shaped"})
 
 
 @settings
@@ -87,24 +96,24 @@ class EntropyBonus(Grpo):
 
 
 def group_advantage(
-    rewards: np.ndarray, divisor: Divisor = "std", tolerance: float = 1e-8, min_std: float = 0.0
+    rewards: np.ndarray, divisor: Divisor = "std", tolerance: float = ROUNDING, min_std: float = 0.0
 ) -> np.ndarray:
     """A_i = (r_i - mean) / max(std, min_std) over the group (Eq. 2; GRPO, arXiv 2402.03300), or over another divisor:
     float64 [G].
 
-    A group whose max - min is at most `tolerance` gives exact zeros, G = 1 too. Without that, the rounding error of the
-    mean of six rewards of 1.065 would be scaled up to an advantage of 1.
+    A group of `alike` rewards gives exact zeros, G = 1 too. Without that, the rounding of equal rewards, such as
+    0.7 once in float32 and once in float64, would be scaled up to an advantage of 1.
 
     Raises:
         ValueError: a reward is not finite.
         DiverError: a reward is below 0, and their mean divides.
     """
     r = one_group(rewards)
-    if divisor == "mean" and r.min() < -tolerance:
+    if divisor == "mean" and r.min() < -tolerance * max(1.0, r.max()):
         raise DiverError(
             f"rewards that are divided by their mean must be at least 0 (0 wrong, 1 correct), not {r.min():g}"
         )
-    if np.ptp(r) <= tolerance:
+    if alike(r, tolerance):
         return np.zeros_like(r)
     by = {"std": r.std(), "sample-std": r.std(ddof=1), "mean": r.mean(), "none": 1.0}[divisor]
     return (r - r.mean()) / max(by, min_std)

@@ -9,6 +9,8 @@ from diver.methods.base import Method
 class OfSets(Method):
     """A method that compares sets of k responses of a group."""
 
+    any_size = False  # a set of k says more of a small group
+
     k: PositiveInt = 4
     """The size of a set."""
 

@@ -4,8 +4,9 @@ import math
 import warnings
 from collections.abc import Sequence
 
+from diver.core.rounding import ROUNDING, reaches
 from diver.core.types import DiverError
-from diver.methods.base import ROUNDING, Method
+from diver.methods.base import Method
 
 
 def check_outcomes(method: Method, outcomes: Sequence[float]) -> None:
@@ -25,7 +26,7 @@ def check_outcomes(method: Method, outcomes: Sequence[float]) -> None:
                 )
     values, threshold = {*finite.values()}, method.threshold
     asks = method.unit_outcomes or method.counts_correct
-    if asks and len(values) in (1, 2) and 0 < (top := max(values)) < threshold:
+    if asks and len(values) in (1, 2) and (top := max(values)) > 0 and not reaches(top, threshold):
         warnings.warn(
             f"method {method.name!r}: no outcome reaches method.threshold = {threshold:g}, and the highest of "
             f"{len(finite)} is {top:g}; if {top:g} is the reward of a correct response, give 1 instead",

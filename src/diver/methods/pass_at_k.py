@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from diver.core.rounding import reaches
 from diver.core.settings import PositiveInt, settings
 from diver.core.types import Group
 from diver.methods.base import Context, random_stream
@@ -20,7 +21,7 @@ class PassAtK(OfSets):
     """
 
     name: str = "pass-at-k"
-    k: int = 4
+    k: PositiveInt = 4
     """The size of a set. With fewer than k wrong responses a group teaches nothing: at G = 8, k = 4 from 5 correct
     on."""
     form: Literal["analytic", "bootstrap"] = "analytic"
@@ -87,7 +88,7 @@ def bootstrap_pass_at_k_advantage(
 
 
 def _correct(rewards: np.ndarray, k: int, threshold: float) -> np.ndarray:
-    correct = one_group(rewards) >= threshold
+    correct = reaches(one_group(rewards), threshold)
     if not 1 <= k <= len(correct):
         raise ValueError(f"k must be from 1 to the {len(correct)} responses of the group, not {k}")
     return correct

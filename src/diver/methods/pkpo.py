@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from diver.core.settings import settings
+from diver.core.settings import PositiveInt, settings
 from diver.core.types import DiverError, Group
 from diver.methods.base import Context
 from diver.methods.of_sets import OfSets
@@ -21,7 +21,7 @@ class Pkpo(OfSets):
     """
 
     name: str = "pkpo"
-    k: int = 4
+    k: PositiveInt = 4
     """The k of Pass@k (ours, as pass-at-k). With k = 1 it is REINFORCE without a baseline."""
 
     outcomes_only = True
@@ -33,6 +33,6 @@ class Pkpo(OfSets):
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         self.check_group_size(len(group), "G")
-        correct = group.outcomes >= self.threshold
+        correct = self.correct(group)
         size, k = len(group), self.k
         return correct * (k * math.comb(size - int(correct.sum()), k - 1) / math.comb(size - 1, k - 1))

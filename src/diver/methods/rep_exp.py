@@ -35,6 +35,7 @@ class RepExp(Grpo):
     dimensions: PositiveInt = 32
     """d: 32 for MATH and GSM8K, 128 for the harder problems of the source."""
 
+    any_size = False  # the bonus is near 1/n - 1/G
     unit_outcomes = True  # beta is in units of reward
     formula_needs = frozenset({"responses"})
 
@@ -43,7 +44,7 @@ class RepExp(Grpo):
 
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         r, bonus = group.outcomes, np.zeros(len(group))
-        if (r >= self.threshold).any():
+        if self.correct(group).any():
             h = hidden_states(self.diversity.texts(group, context.decode), self.diversity.hidden_state, group.prompt)
             step = context.progress.step if isinstance(context.progress, Progress) else context.progress
             projection = sparse_projection(h.shape[1], self.dimensions, random_stream("rep-exp", step))

@@ -6,6 +6,7 @@ import numpy as np
 from diver.core.settings import Positive, settings
 from diver.core.types import Group
 from diver.methods.base import Context, Method
+from diver.methods.grpo import group_advantage
 
 
 @settings
@@ -22,8 +23,9 @@ class RsGrpo(Method):
 
     unit_outcomes = True  # beta is per unit of reward
     zero_mean = True
+    any_size = True
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         r = group.rewards
         weight = np.exp(self.beta * (r - r.max()))  # subtracting the maximum cancels in the quotient
-        return (weight / weight.mean() - 1) / self.beta
+        return group_advantage(weight / weight.mean(), "none") / self.beta

@@ -3,6 +3,7 @@ ones."""
 
 import numpy as np
 
+from diver.core.rounding import alike
 from diver.core.settings import ZeroToOne, settings
 from diver.core.types import Group
 from diver.methods.base import Context, mean_logprobs
@@ -33,11 +34,11 @@ class Ucpo(Grpo):
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         a = super().advantages(group, context)
-        correct = np.flatnonzero(group.outcomes >= self.threshold)
+        correct = np.flatnonzero(self.correct(group))
         if not len(correct):
             return a
-        if np.ptp(outcomes := group.outcomes[correct].tolist()) > self.tolerance:
-            raise self._error(group, f"correct responses need equal outcomes, not {outcomes}: their sum is shared out")
+        if not alike(np.array(given := group.outcomes[correct].tolist()), self.tolerance):
+            raise self._error(group, f"correct responses need equal outcomes, not {given}: their sum is shared out")
         logprob = mean_logprobs(group)[correct]
         q = np.exp(logprob - logprob.max())
         inverse = 1 / np.maximum(q / q.sum(), 1e-6)

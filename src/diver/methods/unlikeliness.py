@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from diver.core.rounding import alike
 from diver.core.settings import ZeroToOne, settings
 from diver.core.types import Group, Reward
 from diver.losses import ClipLoss, PolicyLoss
@@ -37,6 +38,6 @@ class Unlikeliness(Grpo):
         return with_diversity_reward(r, 0 - r * discount)
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
-        if np.ptp(group.outcomes) <= self.tolerance:
+        if alike(group.outcomes, self.tolerance):
             return np.zeros(len(group))
         return super().advantages(group, context)

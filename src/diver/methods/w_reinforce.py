@@ -24,6 +24,7 @@ class WReinforce(Method):
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.20, entropy_coef=0.001)
 
     outcomes_only = True
+    any_size = True
     counts_correct = True
 
     def __post_init__(self) -> None:
@@ -31,7 +32,7 @@ class WReinforce(Method):
             raise ValueError(f"positive = {self.positive}, negative = {self.negative}: at least 0, and not both 0")
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
-        return np.where(group.outcomes >= self.threshold, self.positive, -self.negative)
+        return np.where(self.correct(group), self.positive, -self.negative)
 
 
 @settings

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal, NamedTuple
 
-from pydantic import NonNegativeFloat, PositiveInt
+from pydantic import NonNegativeFloat
 
-from diver.core.settings import settings
+from diver.core.settings import PositiveInt, settings
 
 
 @settings

@@ -77,13 +77,23 @@ SECTIONS: dict[str, Any] = {field.name: type(field.default) for field in datacla
 def make_recipe(table: Mapping[str, Mapping[str, Any]]) -> Recipe:
     """A recipe from nested tables. method.name selects the defaults of [method]; its other keys override them."""
     recipe = Recipe(**make_sections(table))
+    check(recipe)
+    return recipe
+
+
+def check(recipe: Recipe) -> None:
+    """Raises DiverError for a wrong type or value, which a recipe made in Python may have, and for settings that do not
+    fit together."""
+    for name in SECTIONS.keys() - {"method"}:
+        section = getattr(recipe, name)
+        read(type(section), dataclasses.asdict(section), name)
     if recipe.method.threshold > 1:
         raise DiverError(
             f"method.threshold: {recipe.method.threshold:g} is above 1, the outcome of a correct response, so no "
             "response would count as correct; give at most 1"
         )
     recipe.method.check_group_size(recipe.sample.group_size, "sample.group_size")
-    return recipe
+    recipe.method.limited(recipe.sample.max_tokens)
 
 
 def override(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,9 +4,18 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import BeforeValidator, Field
 
-from diver.core.settings import check_booleans, settings, words
+from diver.core.settings import (
+    Bound,
+    NonNegative,
+    NonNegativeInt,
+    Positive,
+    PositiveInt,
+    check_booleans,
+    settings,
+    words,
+)
 from diver.recipe.data import Source
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
@@ -61,9 +70,9 @@ class Sampling:
     """How responses are sampled. There is no top-k or top-p, so log-probs are those of the policy at
     this temperature."""
 
-    group_size: Annotated[int, Field(ge=2)] = 8
+    group_size: Annotated[int, Bound("at least 2", lambda x: x >= 2)] = 8
     """Number of responses to each problem (G), at least 2."""
-    temperature: PositiveFloat = 1.0
+    temperature: Positive = 1.0
     """Sampling temperature. It divides the logits of the sampler, of old and new log-probs, and of the entropy."""
     max_tokens: PositiveInt = 8192
     """Maximum length of a response in tokens. Longer responses are truncated."""
@@ -73,7 +82,7 @@ class Sampling:
     """Number of responses sampled at a time; 0: automatic. Automatic is what fits into the free memory of a
     GPU, up to 1,024. On a CPU it is 512, or fewer where responses may be long. A new response takes the place of one
     that ends."""
-    stop_token_ids: tuple[NonNegativeInt, ...] = ()
+    stop_token_ids: tuple[Annotated[int, Field(ge=0)], ...] = ()
     """Tokens that end a response, besides those of model and tokenizer: 151645 for a Qwen2.5 base model in ChatML."""
 
 
@@ -84,15 +93,15 @@ class Update:
     mini_batch_size: PositiveInt = 32
     """Number of problems in one optimizer step. Their groups are never split. If a selection leaves fewer groups than a
     batch, they are spread evenly over as few steps as this allows."""
-    learning_rate: NonNegativeFloat = 1e-6
+    learning_rate: NonNegative = 1e-6
     """Learning rate of AdamW."""
     warmup_steps: NonNegativeInt = 0
     """Number of rollout steps over which the learning rate rises linearly to its full value."""
-    weight_decay: NonNegativeFloat = 0.01
+    weight_decay: NonNegative = 0.01
     """Weight decay of AdamW."""
     betas: tuple[Beta, Beta] = (0.9, 0.999)
     """beta1 and beta2 of AdamW."""
-    max_grad_norm: PositiveFloat = 1.0
+    max_grad_norm: Positive = 1.0
     """Maximum norm of the gradient of a mini-batch (gradient clipping)."""
     micro_batch_tokens: PositiveInt = 16384
     """Maximum number of tokens in one forward pass. A prompt that is run once for several responses counts once.
@@ -111,7 +120,7 @@ class Train(Update):
     """Number of problems in one rollout step."""
     save_steps: PositiveInt = 10
     """Number of rollout steps between checkpoints. A killed run resumes from the last one."""
-    save_minutes: NonNegativeFloat = 30.0
+    save_minutes: NonNegative = 30.0
     """Maximum number of minutes between checkpoints; 0: no limit. A checkpoint is saved at the end of a step. SIGTERM
     and Ctrl-C save one, too."""
     save_total_limit: PositiveInt = 2
@@ -138,7 +147,7 @@ class Evaluation:
     """Responses to each problem before and after training."""
     num_samples_in_training: PositiveInt = 4
     """Number of responses to each problem during training."""
-    temperature: PositiveFloat = 0.6
+    temperature: Positive = 0.6
     """Sampling temperature of the evaluation. The paper has 0.6."""
 
 
@@ -162,7 +171,7 @@ class Cluster:
     """Number of GPUs per node."""
     tensor_parallel: PositiveInt = 1
     """Number of GPUs over which vLLM shards the model (tensor parallelism)."""
-    gpu_memory_utilization: Annotated[float, Field(gt=0, lt=1)] = 0.85
+    gpu_memory_utilization: Annotated[float, Bound("above 0 and below 1", lambda x: 0 < x < 1)] = 0.85
     """Fraction of each GPU's memory that vLLM may use while it samples."""
     tokens_per_gpu: NonNegativeInt = 0
     """Maximum number of tokens per GPU in one forward pass (dynamic batch size). 0 means 16,384, or the longest prompt
@@ -187,12 +196,12 @@ class Trl:
     lora_rank: NonNegativeInt = 0
     """Rank of the LoRA adapters; 0: train all weights. Adapters (arXiv 2106.09685) are trained by peft in place of the
     weights."""
-    lora_learning_rate: NonNegativeFloat | None = None
+    lora_learning_rate: NonNegative | None = None
     """Learning rate of the adapters. Default: ten times train.learning_rate, which is that of the weights (Schulman et
     al. 2025, LoRA Without Regret)."""
-    lora_alpha: PositiveFloat = 32.0
+    lora_alpha: Positive = 32.0
     """Scale of the adapters: their product is multiplied by lora_alpha / lora_rank."""
-    lora_dropout: NonNegativeFloat = 0.0
+    lora_dropout: NonNegative = 0.0
     """Dropout of the input of the adapters."""
     lora_targets: tuple[str, ...] = ()
     """Names of the modules that have an adapter; the default is every linear layer but the output."""

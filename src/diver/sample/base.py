@@ -8,6 +8,7 @@
 | `PrefixTreeGenerator` | prefix_tree.py | transformers in this process, common prefixes computed once |
 """
 
+import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -120,6 +121,9 @@ def prompts_that_fit(prompts: Mapping[str, Prompt], generator: Any) -> dict[str,
     return tokens
 
 
-def is_truncated(tokens: Sequence[int], limit: int, ends: Container[int]) -> bool:
-    """Whether a response reached its limit of policy tokens without an end token."""
-    return len(tokens) >= limit and tokens[-1] not in ends
+def is_truncated(tokens: Sequence[int], limit: int, ends: Container[int], room: float = math.inf) -> bool:
+    """Whether a response reached its limit of policy tokens without an end token, or the `room` that its prompt leaves.
+
+    A server may keep the last position of its context free, so a response of one token less has reached it, too.
+    """
+    return len(tokens) >= min(limit, max(1, room - 1)) and tokens[-1] not in ends

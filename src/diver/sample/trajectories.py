@@ -10,12 +10,13 @@ import logging
 import math
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from diver.core.environment import Environment, Step, at_once, checked_step
+from diver.core.rounding import reaches
 from diver.core.seeds import stream_seed
 from diver.core.settings import own_place
 from diver.core.tables import clean
@@ -99,7 +100,7 @@ class Trajectory:
             logprobs=np.concatenate([reply.logprobs for reply in self.replies]),  # type: ignore[misc]  # sampled here
             entropy=sum(entropies) / sum(lengths) if sum(lengths) else math.nan,
             truncated=self.truncated,
-            grade=failed or (Grade.CORRECT if self.outcome >= SOLVED else cut),
+            grade=failed or (Grade.CORRECT if reaches(self.outcome, SOLVED) else cut),
             reward=Reward(0.0 if failed else self.outcome),
         )
         return rollout.replace(key=action_key(rollout))
@@ -115,8 +116,8 @@ class Trajectories:
         self.generator, self.name, self.tokenizer = generator, generator.name, generator.tokenizer
         self.context, self.ends = generator.context, generator.ends
         self.problems = {problem.id: problem for problem in problems}
-        before, after = between_turns(template, self.tokenizer, self.ends)
-        self.before, self.after = self._encode(before), self._encode(after)
+        self.between = cache(lambda *end: [*map(self._encode, between_turns(template, self.tokenizer, end))])
+        self.marks = sum(map(len, self.between()))
 
     def generate(
         self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = ()
@@ -147,7 +148,7 @@ class Trajectories:
     def _most_tokens(self, trajectory: Trajectory) -> int:
         """The most positions that the context of a trajectory at its beginning may come to."""
         environment = trajectory.environment
-        said = environment.max_observation_tokens + len(self.before) + len(self.after)
+        said = environment.max_observation_tokens + self.marks
         most = len(trajectory.context) + trajectory.job.limit + environment.max_turns * said
         return min(most, self.context or most)
 
@@ -168,16 +169,18 @@ class Trajectories:
                 [t.environment.timeout_s for t in spoken],
             )
             for trajectory, answer in zip(spoken, answers, strict=True):
-                trajectory.hear(answer, self.observation_tokens, room)
+                trajectory.hear(answer, partial(self.observation_tokens, end=trajectory.context[-1]), room)
             past.keep([i for i, trajectory in enumerate(going) if not trajectory.over])
             going = [trajectory for trajectory in going if not trajectory.over]
 
-    def observation_tokens(self, text: str, most: int) -> list[int]:
-        """An observation within the marks of the template. It is untrusted: bounded, and no mark in it is one.
+    def observation_tokens(self, text: str, most: int, end: int) -> list[int]:
+        """An observation within the marks of the template, behind a turn of the policy that `end` ended.
 
-        The text is at most `CHARACTERS` for each of the `most` tokens.
+        It is untrusted: bounded, and no mark in it is one. The text is at most `CHARACTERS` for each of the `most`
+        tokens.
         """
-        return [*self.before, *self._encode(text, split_special_tokens=True)[:most], *self.after]
+        before, after = self.between(end)
+        return [*before, *self._encode(text, split_special_tokens=True)[:most], *after]
 
     def _encode(self, text: str, **options: Any) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False, **options)["input_ids"]

@@ -33,6 +33,10 @@ class Template:
     assistant_label: str = ""
 
 
+class ChatPrompt(str):
+    """A prompt that a chat template wrote: all its special tokens are in the text."""
+
+
 TEMPLATES = {name: Template(**fields) for name, fields in packaged_table("diver.tasks", "templates.toml").items()}
 TEMPLATES["paper-chat"] = replace(TEMPLATES["paper"], chat=True, user_label="", assistant_label="")
 
@@ -93,21 +97,29 @@ def _through_chat(tokenizer: Any, messages: list[dict[str, str]], prefix: str, w
         prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     except Exception as error:  # templates are programs of their authors: some refuse a system message
         raise DiverError(f"{who}: the tokenizer's chat template refuses these messages: {error}") from error
-    return prompt if prefix and prompt.rstrip().endswith(prefix) else prompt + prefix
+    return ChatPrompt(prompt if prefix and prompt.rstrip().endswith(prefix) else prompt + prefix)
 
 
 def between_turns(template: str, tokenizer: Any, ends: Iterable[int]) -> tuple[str, str]:
     """What stands before and behind an observation, from the end of the policy's turn to the beginning of its next.
 
-    `ends` are the tokens that end a turn: the policy has written one of them, so it is not repeated.
+    `ends` is the token that ended the policy's turn, or several of which one did: it is not repeated.
+
+    Raises:
+        DiverError: the chat template does not render a reply and what the environment answers.
     """
-    layout, reply, observation = TEMPLATES[template], "REPLY", "OBSERVATION"
+    layout, reply, observation = TEMPLATES[template], "diver-reply-7c1f", "diver-observation-7c1f"
     if not layout.chat:
         before, after = layout.user_label, layout.assistant_label + layout.assistant
         return f"\n\n{before}", f"\n\n{after}" if after else ""
     said = [("user", "QUESTION"), ("assistant", reply), ("user", observation)]
     messages = [{"role": role, "content": content} for role, content in said]
-    text = _through_chat(tokenizer, messages, layout.assistant, f"the template {template!r}").partition(reply)[2]
+    parts = _through_chat(tokenizer, messages, layout.assistant, f"the template {template!r}").split(reply)
+    text = parts[-1]
+    if [part.count(observation) for part in parts] != [0, 1]:
+        raise DiverError(
+            f"the template {template!r}: its chat template does not render messages in turn; choose 'plain'"
+        )
     ended = next((mark for end in ends if text.startswith(mark := tokenizer.decode([end]))), "")
     before, _, after = text.removeprefix(ended).partition(observation)
     return before, after
@@ -138,8 +150,10 @@ def with_chat_template_kwargs(tokenizer: Any, variables: Mapping[str, Any], wher
 
 
 def encode(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
-    """Token ids of rendered prompts. A chat template writes its begin token into the text; where a flat prompt lacks
-    the one that the tokenizer puts in front, it is put there, once.
+    """Token ids of rendered prompts.
+
+    Where a flat prompt lacks the begin token that the tokenizer puts in front, it is put there, once. A chat template
+    writes its begin token into the text, or has none.
     """
     front = [i for i in tokenizer("")["input_ids"] if i == tokenizer.bos_token_id]
     found: list[list[int]] = []
@@ -147,7 +161,8 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     for start in progress(starts, "tokenise prompts", "part") if len(texts) > MANY else starts:
         # verbose: callers bound the length themselves, so the tokenizer need not warn of it.
         part = tokenizer([*texts[start : start + PART]], add_special_tokens=False, verbose=False)["input_ids"]
-        found += [row if row[:1] == front[:1] else front + row for row in part]
+        bare = (isinstance(text, ChatPrompt) for text in texts[start : start + PART])
+        found += [row if chat or row[:1] == front[:1] else front + row for row, chat in zip(part, bare, strict=True)]
     return found
 
 

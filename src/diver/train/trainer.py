@@ -3,7 +3,7 @@
 for each rollout step:
     groups = sample(problems)          # G responses to each
     groups = verify(groups)            # grades and outcomes
-    groups = method.apply(groups)      # diversity, shaping, selection, advantage
+    groups = method.shaped(groups)     # diversity, shaping, selection, advantage
     replayed = method.replayed(state)  # groups sampled before, where the method has them
     update(policy, groups, replayed)   # one optimizer step a mini-batch
 """
@@ -21,7 +21,7 @@ from diver.core.progress import progress_bar
 from diver.core.run_folder import RunFolder
 from diver.core.seeds import draw_indices, stream_seed
 from diver.core.tables import counted
-from diver.core.types import DiverError, Grade, Group, Progress, sampling_metrics
+from diver.core.types import DiverError, Grade, Group, Progress, sampling_metrics, trained_on
 from diver.evaluate.evaluate import Task, evaluate, metrics
 from diver.methods import check_replayed
 from diver.recipe.recipe import Recipe
@@ -125,9 +125,10 @@ class Trainer:
         progress = Progress(step - 1, self.schedule_steps)
         timings: dict[str, float] = {}
         start = time.process_time()
-        verified, groups = self._batch(step, progress, timings, bar)
+        verified = self._batch(step, progress, timings, bar)
+        groups = trained_on(verified)
         batches = len(verified) // recipe.train.batch_size
-        self.folder.write_rollouts(step, groups)
+        self.folder.write_rollouts(step, verified)
         replays = "replay" in method.needs
         sampled = [r for group in verified for r in group.rollouts if r.length]
         tokens = sum(r.length for r in sampled)
@@ -152,7 +153,7 @@ class Trainer:
                 replayed=replayed,
             )
         return {
-            **method.metrics(groups, progress, verified),
+            **method.metrics(verified, progress),
             **sampling_metrics(verified),
             "policy/entropy": sum(r.entropy * r.length for r in sampled) / max(1, tokens),
             **update_metrics,
@@ -162,14 +163,11 @@ class Trainer:
             "time/cpu": time.process_time() - start,
         }
 
-    def _batch(
-        self, step: int, progress: Progress, timings: dict[str, float], bar: tqdm
-    ) -> tuple[list[Group], list[Group]]:
-        """All sampled groups, graded, and the groups to train on. A selection of groups may take several batches."""
+    def _batch(self, step: int, progress: Progress, timings: dict[str, float], bar: tqdm) -> list[Group]:
+        """All sampled groups, shaped. A selection of groups may take several batches."""
         train, sampling, seed = self.recipe.train, self.recipe.sample, self.recipe.run.seed
         selection = self.method.selection
-        graded: list[Group] = []
-        trained: list[Group] = []
+        shaped: list[Group] = []
         for _ in range(selection.max_num_gen_batches if selection.filter_groups else 1):
             number = step
             if selection.filter_groups:  # take the next problems of the epoch; a step may take several batches
@@ -195,11 +193,13 @@ class Trainer:
                 if "keys" in self.method.needs:
                     batch = with_keys(batch)
             with _timed(timings, "diversity", bar):
-                trained += self.method.apply(batch, progress, self.decode, self.state)
-            graded += batch
-            if len(trained) >= train.batch_size:
+                shaped += self.method.shaped(batch, progress, self.decode, self.state)
+            selected = [i for i, group in enumerate(shaped) if any(r.trained for r in group.rollouts)]
+            if len(selected) >= train.batch_size:
                 break
-        return graded, trained[: train.batch_size]
+        for i in selected[train.batch_size :]:  # the last batch may have more than the step needs
+            shaped[i] = shaped[i].with_each(trained=[False] * len(shaped[i]), advantage=[float("nan")] * len(shaped[i]))
+        return shaped
 
     def _check_verifier(self, batch: list[Group]) -> None:
         """DiverError if the verifier has failed on every response so far in this process, so nothing could be learned.

@@ -63,11 +63,10 @@ def test_verl_tokenizes_the_embedded_engines_prompts(tmp_path, begin):
         ours = prompted(problems, recipe.data.template, tokenizer, 24)
         rows = read_table(problems_of(recipe.folder)[part]).to_pylist()
         assert [row["extra_info"]["id"] for row in rows] == [p.id for p in ours.problems] and rows
-        tokenizer.chat_template = AS_IT_IS
+        verls = AutoTokenizer.from_pretrained(path)
+        verls.chat_template = AS_IT_IS
         for row in rows:
-            given = tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)[
-                "input_ids"
-            ]
+            given = verls.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)["input_ids"]
             assert given == ours.ids[row["extra_info"]["id"]]
             assert (given[0] == tokenizer.bos_token_id) == begin
 

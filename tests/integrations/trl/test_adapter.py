@@ -209,6 +209,32 @@ def test_a_completion_at_the_limit_is_truncated_unless_its_last_token_ends_it():
     assert batch.metrics["response/truncated"] == batch.metrics["grade/truncated"] == 0.25
 
 
+class Counting(Tokenizer):
+    """A tokenizer with a token for each word, and one in front of a flat text."""
+
+    def __call__(self, text, add_special_tokens):
+        return {"input_ids": [1] * add_special_tokens + [3] * len(text.split())}
+
+
+@pytest.mark.parametrize(("context", "cut"), [(None, 0.0), (9, 0.0), (8, 0.5), (7, 0.5)])
+def test_a_completion_at_the_end_of_vllms_context_is_truncated(context, cut):
+    """A prompt of three tokens with a completion of four fills a context of seven, of which vLLM may keep one free."""
+    batch = Batch()
+    batch.given["prompts"] = [prompt and "two words" for prompt in batch.given["prompts"]]
+    batch.given["completions"] = ["no box, 2"] * 8
+    batch.given["completion_ids"] = [[7] * 4, [7, 7, 7, 2]] * 4
+    args = arguments(vllm_max_model_length=context, max_completion_length=50, num_generations=8)
+    GroupAdvantage("grpo", args, Counting())(**batch.given)
+    assert batch.metrics["response/truncated"] == cut
+
+
+@pytest.mark.parametrize("values", [[None] * 8, [0.0] * 4 + [None] * 4])
+def test_an_outcome_that_is_none_for_everything_is_told(values, recwarn):
+    adapter("grpo", arguments(), outcome=lambda completions, **_: values)(**Batch().given)
+    told = [str(warning.message) for warning in recwarn if "None" in str(warning.message)]
+    assert told == (["<lambda> is None for all 8 rows: they teach nothing"] if values[0] is None else [])
+
+
 @pytest.mark.parametrize("limit", [5, None])
 def test_the_end_tokens_of_the_trainer_end_a_completion(limit):
     """TRL stops at every end token of the model, such as <|eot_id|> beside the tokenizer's <|end_of_text|>."""

@@ -66,9 +66,9 @@ def test_a_method_of_ones_own():
         ("{not json", "algorithm.diver.method: is neither a table nor JSON"),
         ({"verify": "2.5"}, "algorithm.diver.verify: is neither a table nor JSON"),
         (3, "algorithm.diver: must be the name of a method or a table, not 3"),
-        ({"shaping": {}}, "algorithm.diver: unknown choice 'shaping'; choices: method, verify, run"),
+        ({"shaping": {}}, "algorithm.diver: unknown choice 'shaping'; choices: method, outcome, verify, run"),
         ({"method": {"shaping": {"coeff": 1}}}, "algorithm.diver.method.shaping.coeff: unknown key"),
-        ({"verify": {"timeout_s": -1.0}}, "algorithm.diver.verify: timeout_s must be above 0"),
+        ({"verify": {"timeout_s": -1.0}}, "algorithm.diver.verify.timeout_s: must be above 0"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_key(value, told):
@@ -228,3 +228,20 @@ def test_verl_is_not_imported():
         "print(sorted({'torch', 'verl', 'ray', 'omegaconf'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_a_group_of_one_is_refused_before_the_first_step():
+    for name in ("grpo", "diver-mix", "w-reinforce"):
+        given = overrides(method_named(name))
+        with pytest.raises(
+            DiverError, match=rf"^{re.escape(GROUP)}=1, verl's default: a response alone teaches nothing; set "
+        ):
+            check(method_named(name), (given | {GROUP: 1}).get)
+        check(method_named(name), (given | {GROUP: 2}).get)
+
+
+def test_the_outcome_of_a_reward_manager_is_named():
+    assert read_plugin("grpo").outcome == "acc"
+    assert read_plugin({"method": "grpo", "outcome": "score"}).outcome == "score"
+    with pytest.raises(DiverError, match=r"^algorithm.diver.outcome: should be a valid string, not 3$"):
+        read_plugin({"method": "grpo", "outcome": 3})

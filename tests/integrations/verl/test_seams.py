@@ -145,7 +145,7 @@ def stored(monkeypatch, keys, **changes):
 
 
 def read(meta, size, prompts=2):
-    return batch.read_groups(meta, prompts, size, lambda ids: " ".join(map(str, ids)), lambda ids: len(ids) > 3)
+    return batch.read_groups(meta, prompts, size, lambda ids: " ".join(map(str, ids)), lambda ids, prompt: len(ids) > 3)
 
 
 def test_the_same_index_of_two_data_sets_is_two_problems(monkeypatch):
@@ -167,6 +167,40 @@ def test_groups_are_whole_and_in_the_order_of_their_samples(monkeypatch):
     assert (problem.id, problem.prompt, problem.answer) == ("p", "7 8", "15")
 
 
+def test_the_outcome_is_acc_and_the_rest_of_the_score_a_further_reward(monkeypatch):
+    """As DAPO's reward manager has it: a score of 1 or -1 with a penalty of up to 1, and acc beside it."""
+    keys, scores = [f"a_{i}_0" for i in range(4)], [1.0, 0.5, -1.0, -1.5]
+    given = {
+        "rm_scores": [torch.tensor([0.0] * i + [scores[i]]) for i in range(4)],
+        "extra_fields": [{"reward_extra_info": {"acc": i < 2, "strict": float(i < 1)}} for i in range(4)],
+    }
+    meta = stored(monkeypatch, keys, **given)
+    parts = {
+        "acc": [(1.0, 0.0), (1.0, -0.5), (0.0, -1.0), (0.0, -1.5)],
+        "strict": [(1.0, 0.0), (0.0, 0.5), (0.0, -1.0), (0.0, -1.5)],
+        "score": [(1.0, 0.0), (0.5, 0.0), (-1.0, 0.0), (-1.5, 0.0)],  # none has it: the score as it is
+    }
+    for key, expected in parts.items():
+        (group,) = batch.read_groups(meta, 1, 4, str, lambda ids, prompt: False, key).values()
+        assert [(r.reward.outcome, r.reward.other) for r in group.rollouts] == expected
+        assert group.rewards.tolist() == scores
+    (by_default,) = read(meta, 4, prompts=1).values()
+    assert by_default.outcomes.tolist() == [1, 1, 0, 0]
+    (done,) = method_named("grpo").apply([by_default], 0.0)  # of the score, which is all of the reward
+    np.testing.assert_allclose(done.advantages, group_advantage(np.array(scores)))
+
+
+def test_a_score_that_float32_has_rounded_is_the_outcome_alone(monkeypatch):
+    keys = [f"a_{i}_0" for i in range(2)]
+    given = {
+        "rm_scores": [torch.tensor([0.7]), torch.tensor([0.0, 0.699])],
+        "extra_fields": [{"reward_extra_info": {"acc": 0.7}}] * 2,
+    }
+    (group,) = read(stored(monkeypatch, keys, **given), 2, prompts=1).values()
+    assert group.rollouts[0].reward.other == 0.0
+    assert group.rollouts[1].reward.other == pytest.approx(-0.001, abs=1e-6)
+
+
 def test_an_unknown_solution_travels_as_an_empty_text(monkeypatch):
     info = [{"grade": "correct", "key": "5", "solution": "2 + 3"}, {"grade": "correct", "key": "5", "solution": ""}, {}]
     given = {"extra_fields": [{"reward_extra_info": row} for row in info]}
@@ -175,7 +209,7 @@ def test_an_unknown_solution_travels_as_an_empty_text(monkeypatch):
     assert group.prompt_tokens == (7, 8)
 
 
-@pytest.mark.parametrize("progress", [0.0, 0.5, 0.999])
+@pytest.mark.parametrize("progress", [0.0, 0.5, 0.99])
 @pytest.mark.parametrize("name", ["diver-td", "diver-ed", "diver-mix"])
 def test_text_after_the_answer_earns_nothing(monkeypatch, name, progress):
     """Eight equal answers, `1 2 3`, four of them with a tail; our reward manager says that the answer ends
@@ -313,6 +347,21 @@ def test_a_response_at_the_limit_without_an_answer_is_truncated(manager, tokeniz
     for end in (tokenizer.eos_token_id, MORE):
         ended = asyncio.run(manager.run_single(sample(problem, [*ids[:-1], end])))
         assert ended["reward_extra_info"]["grade"] == "no_answer"
+
+
+@pytest.mark.parametrize(
+    ("context", "expected"), [(13, "truncated"), (14, "truncated"), (15, "no_answer"), (None, "no_answer")]
+)
+def test_a_response_at_the_end_of_the_context_is_truncated(tokenizer, tmp_path, context, expected):
+    """Three tokens of the prompt and ten of the response fill a context of 13, of which a server may keep one free."""
+    found = manager_of("diver-mix", tokenizer, tmp_path)
+    found.config.actor_rollout_ref.rollout.max_model_len = context
+    (problem,) = countdown.problems(Countdown(), 1, held_out=False)
+    ids = tokenizer("+ " * 10)["input_ids"]
+    assert len(ids) == 10
+    assert asyncio.run(found.run_single(sample(problem, ids)))["reward_extra_info"]["grade"] == expected
+    ended = asyncio.run(found.run_single(sample(problem, [*ids[:-1], tokenizer.eos_token_id])))
+    assert ended["reward_extra_info"]["grade"] == "no_answer"
 
 
 def test_mathematics_is_judged_in_a_worker(manager, tokenizer, monkeypatch):

@@ -298,9 +298,9 @@ def test_wrong_settings(settings, told):
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (("--rounds", "0"), "command line: rounds must be at least 1, not 0"),
-        (("--max-tokens", "0"), "command line: max_tokens must be at least 1, not 0"),
-        (("--temperature", "-1"), "command line: temperature must be at least 0, not -1.0"),
+        (("--rounds", "0"), "command line: rounds: must be at least 1, not 0"),
+        (("--max-tokens", "0"), "command line: max_tokens: must be at least 1, not 0"),
+        (("--temperature", "-1"), "command line: temperature: must be at least 0, not -1.0"),
         (("--temperature", "nan"), "command line: temperature: should be a finite number, not nan"),
     ],
 )

@@ -190,7 +190,7 @@ class GroupAdvantage:
         inputs: Mapping[str, Any],
     ) -> list[Row]:
         """This process's rows with their outcomes, NaN if `outcome` gave None."""
-        truncated = self._truncated(tokens, inputs)
+        truncated = self._truncated(tokens, {**inputs, "prompts": prompts})
         masks: Sequence[Sequence[int] | None] = tool_masks() or [None] * len(tokens)
         sampled = [self._rollout(*row) for row in zip(completions, tokens, masks, strict=True)]
         written = [*map(_written, completions)]
@@ -237,7 +237,19 @@ class GroupAdvantage:
 
     def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
         limit = self.args.max_completion_length or 1  # without a limit, no end token means truncated
-        return [is_truncated(ids, limit, self.ends) for ids in tokens]
+        context = getattr(self.args, "vllm_max_model_length", None) or math.inf  # the prompt takes a part of it
+        rooms = [context - self._length(prompt) if context < math.inf else context for prompt in inputs["prompts"]]
+        return [is_truncated(ids, limit, self.ends, room) for ids, room in zip(tokens, rooms, strict=True)]
+
+    def _length(self, prompt: Any) -> int:
+        """The tokens of a prompt, with those that the tokenizer puts in front of a flat one."""
+        return len(self.tokenizer(text=self._rendered(prompt), add_special_tokens=isinstance(prompt, str))["input_ids"])
+
+    def _rendered(self, prompt: Any) -> str:
+        if isinstance(prompt, str):
+            return prompt
+        settings = getattr(self.args, "chat_template_kwargs", None) or {}
+        return self.tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True, **settings)
 
     def _rollout(self, completion: Any, ids: Sequence[int], mask: Sequence[int] | None) -> Rollout:
         """All that the policy wrote, also the thoughts and calls that TRL has parsed out of a message, and its tokens.
@@ -270,10 +282,8 @@ class GroupAdvantage:
 
         The tokens are read, since TRL may have removed the thought from a parsed message.
         """
-        if not isinstance(prompt, str):
-            settings = getattr(self.args, "chat_template_kwargs", None) or {}
-            prompt = self.tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True, **settings)
-        return in_thought(prompt) and in_thought(self.tokenizer.decode(list(ids), skip_special_tokens=False), True)
+        text = self._rendered(prompt)
+        return in_thought(text) and in_thought(self.tokenizer.decode(list(ids), skip_special_tokens=False), True)
 
     def _problems(self, prompts: Sequence[Any], inputs: Mapping[str, Any]) -> list[Problem]:
         if self.problems is not None:

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import math
+import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from diver.core.rounding import reaches
 from diver.core.types import DiverError, Reward
 from diver.methods import Method, check_outcomes
 
@@ -49,6 +51,8 @@ def _rewards(functions: Sequence[Outcome], weights: Sequence[float], method: Met
             value over `method.threshold`.
     """
     given = np.array([_values_of(function, inputs) for function in functions])
+    if np.isnan(given).all():
+        warnings.warn(f"{name_of(functions[0])} is None for all {len(given[0])} rows: they teach nothing", stacklevel=2)
     weighted, rows = given * np.array(weights)[:, None], np.arange(given.shape[1])
     first = (~np.isnan(given)).argmax(axis=0)  # the first function that applies to a completion
     for i in np.flatnonzero(np.diff(first)):
@@ -60,7 +64,7 @@ def _rewards(functions: Sequence[Outcome], weights: Sequence[float], method: Met
             )
     firsts, outcomes, threshold = given[first, rows], weighted[first, rows], method.threshold
     check_outcomes(method, outcomes.tolist())
-    for i in np.flatnonzero((firsts >= threshold) != (outcomes >= threshold)):
+    for i in np.flatnonzero(reaches(firsts, threshold) != reaches(outcomes, threshold)):
         raise DiverError(
             f"row {i}: {name_of(functions[first[i]])} gives {firsts[i]:g}, and {outcomes[i]:g} with its weight: both "
             f"must be at least method.threshold, {threshold:g}, or neither; change `weights`"

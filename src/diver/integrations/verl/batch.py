@@ -5,17 +5,19 @@ These are the prompt, which of its G samples, and which output of that sample (a
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import transfer_queue
 from tensordict import TensorDict
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
+from diver.core.rounding import alike
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 from diver.integrations.seam import written_by_policy
 from diver.methods import Decode
 
-Truncated = Callable[[Sequence[int]], bool]
+Truncated = Callable[[Sequence[int], int], bool]
 FAILED = "verl's log says at 'Error in _run_prompt' why one failed"
 FIELDS = (
     *("uid", "prompts", "responses", "response_mask", "rm_scores", "rollout_log_probs"),
@@ -37,13 +39,15 @@ def put(batch: KVBatchMeta, name: str, values: Sequence[Tensor]) -> None:
 
 
 def read_groups(
-    batch: KVBatchMeta, prompts: int, size: int, decode: Decode, truncated: Truncated
+    batch: KVBatchMeta, prompts: int, size: int, decode: Decode, truncated: Truncated, outcome: str = "acc"
 ) -> dict[tuple[str, ...], Group]:
     """The groups of a batch, each under the keys of its rollouts, in order: `prompts` of them, each of `size` rollouts.
     The uid of a group is in its problem's `meta`.
 
     Args:
-        truncated: whether a response, in tokens, stopped at its limit.
+        truncated: whether a response, in tokens, stopped at its limit, behind a prompt of so many tokens.
+        outcome: the key of the reward manager that is the outcome; the rest of its score is a further reward. Where a
+            row does not have it, the score is the outcome.
 
     Raises:
         DiverError: groups or their rollouts are missing, a row has no uid, or a rollout has several outputs.
@@ -75,11 +79,11 @@ def read_groups(
             )
         index = [sessions[session] for session in sorted(sessions)]
         of_rows = [{name: column[i] for name, column in data.items()} for i in index]
-        groups[tuple(batch.keys[i] for i in index)] = _group(uid, of_rows, decode, truncated)
+        groups[tuple(batch.keys[i] for i in index)] = _group(uid, of_rows, decode, truncated, outcome)
     return groups
 
 
-def _group(uid: str, rows: Sequence[Mapping[str, Any]], decode: Decode, truncated: Truncated) -> Group:
+def _group(uid: str, rows: Sequence[Mapping[str, Any]], decode: Decode, truncated: Truncated, key: str) -> Group:
     info, reference = ({} if rows[0].get(name) is None else rows[0][name] for name in ("extra_info", "reward_model"))
     name = uid
     if "id" in info:
@@ -89,24 +93,26 @@ def _group(uid: str, rows: Sequence[Mapping[str, Any]], decode: Decode, truncate
     tokens = rows[0]["prompts"].tolist() if "prompts" in rows[0] else []
     prompt = decode(tokens) if tokens else ""
     problem = Problem(name, prompt, str(reference.get("ground_truth", "")), meta={"uid": uid})
-    rollouts = tuple(_rollout(row, i, decode, truncated) for i, row in enumerate(rows))
+    rollouts = tuple(_rollout(row, i, decode, truncated, key) for i, row in enumerate(rows))
     return Group(problem, rollouts, prompt=prompt, prompt_tokens=tuple(tokens))
 
 
-def _rollout(row: Mapping[str, Any], index: int, decode: Decode, truncated: Truncated) -> Rollout:
+def _rollout(row: Mapping[str, Any], index: int, decode: Decode, truncated: Truncated, key: str) -> Rollout:
     tokens, mask = row["responses"], row.get("response_mask")
     own = torch.from_numpy(written_by_policy(None if mask is None else mask.tolist(), len(tokens)))
     info = (row.get("extra_fields") or {}).get("reward_extra_info", {})  # another reward manager may have another
     grade, logprobs, end = info.get("grade"), row.get("rollout_log_probs"), info.get("answer_end")
+    score = float(row["rm_scores"].sum())
+    value = float(info.get(key, score))
     return Rollout(
         decode(tokens[own].tolist()),
         answer_end=int(end) if end is not None and bool(own.all()) else None,  # else it counts tools' text
         tokens=tokens[own].tolist(),
         logprobs=None if logprobs is None else logprobs[own].float().numpy(),
         index=index,
-        truncated=truncated(tokens.tolist()),
+        truncated=truncated(tokens.tolist(), len(row.get("prompts", ()))),
         grade=Grade(grade) if grade in tuple(Grade) else None,
         key=info.get("key"),
         solution=info.get("solution") or None,
-        reward=Reward(float(row["rm_scores"].sum())),
+        reward=Reward(value, other=0.0 if alike(np.array([value, score])) else score - value),
     )

@@ -85,6 +85,8 @@ class Plugin:
     """What the plugin does: the method, how answers are graded, and the run folder, which `diver train` makes."""
 
     method: Method = DiverMix()
+    outcome: str = "acc"
+    """What a reward manager calls the outcome, beside its score; the rest of the score is a further reward."""
     verify: Verification = Verification()
     run: Run = Run()
 
@@ -102,6 +104,7 @@ def read_plugin(value: Any) -> Plugin:
     try:
         return Plugin(
             method=method_named(tables["method"].pop("name", DEFAULT), **tables["method"]),
+            outcome=read(str, sections.get("outcome", Plugin.outcome), "outcome"),
             verify=read(Verification, tables["verify"], "verify"),
             run=read(Run, tables["run"], "run"),
         )
@@ -202,7 +205,9 @@ def check(method: Method, select: Callable[[str], Any]) -> None:
             f"{ACTOR}.ppo_mini_batch_size={mini_batch} is above data.train_batch_size={batch}: verl would divide the "
             f"loss by {mini_batch} problems; set {ACTOR}.ppo_mini_batch_size={batch}"
         )
-    if (size := select(GROUP)) is not None:
+    if (size := select(GROUP)) == 1:
+        raise DiverError(f"{GROUP}=1, verl's default: a response alone teaches nothing; set {GROUP}=8")
+    if size is not None:
         method.check_group_size(size, GROUP)
 
 

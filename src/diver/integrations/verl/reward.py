@@ -1,7 +1,8 @@
 """Our grades as verl's reward: outcome 1 for a correct response, else 0, graded as by the built-in trainer."""
 
 import asyncio
-from collections.abc import Mapping
+import math
+from collections.abc import Container, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,7 +32,7 @@ class DiverRewardManager(RewardManagerBase):
 
     def __init__(self, config: DictConfig, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
-        self.limit, self.ends = config.actor_rollout_ref.rollout.response_length, ends(config, tokenizer)
+        self.ends = ends(config, tokenizer)
         plugin = read_plugin(OmegaConf.to_container(config.algorithm, resolve=True).get(NAME))
         self.grader = BatchedGrader(plugin.verify)
         self.with_key = "keys" in plugin.method.needs
@@ -43,7 +44,8 @@ class DiverRewardManager(RewardManagerBase):
         columns = row.non_tensor_batch
         length = int(row.batch["attention_mask"][-row.batch["responses"].shape[-1] :].sum())
         tokens = row.batch["responses"][:length].tolist()
-        truncated = is_truncated(tokens, self.limit, self.ends)
+        prompt = int(row.batch["attention_mask"][: row.batch["prompts"].shape[-1]].sum())
+        truncated = cut(self.config, self.ends, tokens, prompt)
         response = self.tokenizer.decode(tokens, skip_special_tokens=True)
         thinking = in_thought(self.tokenizer.decode(row.batch["prompts"].tolist(), skip_special_tokens=False))
         problem = problem_of(columns)
@@ -88,6 +90,12 @@ class BatchedGrader:
             for answer, result in zip(answers, results, strict=True):
                 if not answer.done():
                     (answer.set_exception if isinstance(result, Exception) else answer.set_result)(result)
+
+
+def cut(config: DictConfig, ends: Container[int], tokens: Sequence[int], prompt: int) -> bool:
+    """Whether verl cut a response behind a prompt of so many tokens: at response_length, or where its context ends."""
+    rollout = config.actor_rollout_ref.rollout
+    return is_truncated(tokens, rollout.response_length, ends, (rollout.get("max_model_len") or math.inf) - prompt)
 
 
 def ends(config: DictConfig, tokenizer: Any) -> list[int]:

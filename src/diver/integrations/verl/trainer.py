@@ -35,7 +35,7 @@ from verl.utils.debug import marked_timer
 from verl.utils.debug.metrics import calculate_debug_metrics
 
 from diver.core.run_folder import RunFolder
-from diver.core.types import DiverError, Group, Progress, Rollout, State, sampling_metrics
+from diver.core.types import DiverError, Group, Progress, Rollout, State, sampling_metrics, trained_on
 from diver.integrations.keys import also_named
 from diver.integrations.schedule import schedule_steps
 from diver.integrations.seam import decoder
@@ -43,12 +43,11 @@ from diver.integrations.verl import nodes
 from diver.integrations.verl.batch import columns, put, read_groups
 from diver.integrations.verl.config import KEY, NAME, Plugin, check, read_plugin
 from diver.integrations.verl.replay import Kind, MiniBatches, Replayed, add_rows, row_multiple, weights_by_key
-from diver.integrations.verl.reward import ends
+from diver.integrations.verl.reward import cut, ends
 from diver.methods import check_outcomes, check_replayed
 from diver.methods.replay import replay_metrics
 from diver.recipe.recipe import identity
 from diver.recipe.run import earlier_identity
-from diver.sample.base import is_truncated
 from diver.train.alerts import AlertLog
 from diver.train.checkpoint import ARRAYS, STATE, read_state, write_state
 
@@ -104,9 +103,8 @@ class DiverTrainer(PPOTrainerSync):
 
     def __init__(self, config: DictConfig) -> None:
         plugin = read_plugin(OmegaConf.to_container(config.algorithm, resolve=True).get(NAME))
-        self.limit = config.actor_rollout_ref.rollout.response_length  # where verl cuts a response
-        self.method = plugin.method.limited(self.limit)
-        self.folder = run_folder(plugin)
+        self.method = plugin.method.limited(config.actor_rollout_ref.rollout.response_length)
+        self.folder, self.outcome = run_folder(plugin), plugin.outcome
         check(self.method, lambda key: OmegaConf.select(config, key))
         with open_dict(config):  # elsewhere verl asks for this word when it means a synchronous trainer
             config.trainer.v1.trainer_mode = "sync"
@@ -200,8 +198,8 @@ class DiverTrainer(PPOTrainerSync):
     def _shape(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """The rows that are trained on; their rewards and advantages are kept in this trainer for the steps to come."""
         progress, prompts, decode = self._progress, self.config.data.train_batch_size, decoder(self.tokenizer)
-        truncated = partial(is_truncated, limit=self.limit, ends=self.ends)
-        sampled = read_groups(batch, prompts, self.group_size, decode, truncated)
+        truncated = partial(cut, self.config, self.ends)
+        sampled = read_groups(batch, prompts, self.group_size, decode, truncated, self.outcome)
         if "keys" in self.method.needs and any(r.key is None for group in sampled.values() for r in group.rollouts):
             raise DiverError(f"method {self.method.name!r} needs keys: set reward.reward_manager.name={NAME}")
         ends_known = any(rollout.answer_end is not None for group in sampled.values() for rollout in group.rollouts)
@@ -219,13 +217,14 @@ class DiverTrainer(PPOTrainerSync):
         if self.replays:
             self._check_replayable(batch, sampled)
         check_outcomes(self.method, [float(outcome) for group in sampled.values() for outcome in group.outcomes])
-        trained = self.method.apply(sampled.values(), progress, decode, self.state)
+        shaped = self.method.shaped(sampled.values(), progress, decode, self.state)
+        trained = trained_on(shaped)
         keys_of = {group.problem.meta["uid"]: keys for keys, group in sampled.items()}
         self._rollouts = {keys_of[group.problem.meta["uid"]][r.index]: r for group in trained for r in group.rollouts}
-        logged = self.method.metrics(trained, progress, sampled=list(sampled.values()))
+        logged = self.method.metrics(shaped, progress)
         metrics.update({f"{NAME}/{k}": value for k, value in (logged | sampling_metrics(sampled.values())).items()})
         if self.folder:
-            self.folder.write_rollouts(self.global_steps, trained)
+            self.folder.write_rollouts(self.global_steps, shaped)
         dropped = [key for key in batch.keys if key not in self._rollouts]
         if not dropped:
             return batch
@@ -305,7 +304,7 @@ class DiverTrainer(PPOTrainerSync):
         rewards = [scores.clone() for scores in columns(batch, ["rm_scores"])["rm_scores"]]
         for scores, rollout in zip(rewards, rollouts, strict=True):
             if rollout and rollout.reward:
-                scores[-1] += rollout.reward.total - rollout.reward.outcome
+                scores[-1] += rollout.reward.total - rollout.reward.outcome - rollout.reward.other
         put(batch, "token_level_rewards", rewards)
         return batch
 

@@ -202,6 +202,7 @@ const gradeOf = (response) => html("span", { class: `grade ${kind(response.grade
 function card(response, formulas, source) {
   return html("article", {},
     html("header", {}, badge(response), gradeOf(response),
+      response.trained === false ? html("span", { class: "grade other" }, "not trained on") : null,
       response.length === null ? null : html("span", { class: "size" }, `${figure(response.length)} tokens`)),
     textBlock(response.text, formulas, source),
     response.turns ? turnsBlock(response) : null,

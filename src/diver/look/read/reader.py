@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from diver.core.files import read_jsonl
 from diver.core.progress import progress
+from diver.core.run_folder import trained_counts, trained_note
 from diver.core.seeds import digest
 from diver.core.types import DiverError, Group
 from diver.look.read.columns import Columns, File, Part
 from diver.look.read.files import RolloutFile, rollout_files
 from diver.look.read.formats import READERS, rows_within
 from diver.look.read.grouping import grouped
-from diver.look.read.layouts import LAYOUTS, NAMED, parts
+from diver.look.read.layouts import LAYOUTS, NAMED, TRAIN, parts
 from diver.tasks.formats import NoRows
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Rollouts(list[Group]):
         """One row a response, in order; a column that no response has a value of is left out.
 
         by, step, source, problem, prompt, answer, sample, response, grade; outcome, reward (its total), advantage,
-        entropy (nats), logprob (mean over the tokens), length (tokens), truncated; diversity/<metric>.
+        trained, entropy (nats), logprob (mean over the tokens), length (tokens), truncated; diversity/<metric>.
         """
         import pandas as pd
 
@@ -62,6 +63,7 @@ class Rollouts(list[Group]):
                 "outcome": None if r.reward is None else r.reward.outcome,
                 "reward": None if r.reward is None else r.reward.total,
                 "advantage": r.advantage,
+                "trained": r.trained,
                 "entropy": r.entropy,
                 "logprob": None if r.logprobs is None else float(r.logprobs.mean()),
                 "length": r.known_length,
@@ -128,6 +130,8 @@ def read_rollouts(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -
     scored = sum(rollout.reward is not None for group in groups for rollout in group.rollouts)
     about += "" if scored == sum(sizes) else f", {scored or 'none'} with an outcome"
     about += f"; outcome: {', '.join(reader.outcomes)}" if reader.outcomes else ""
+    if TRAIN in reader.layouts and (note := trained_note(trained_counts(groups), path)):
+        reader.notes.append(f"{path}: {note}")
     return Rollouts(groups, [about, *reader.notes], reader.layouts)
 
 

@@ -33,6 +33,6 @@ class DsGrpo(ClipHigher):
         return self.divisor == "none" or super().unit_outcomes  # gamma log pi is added to A
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
-        correct = group.outcomes >= self.threshold
+        correct = self.correct(group)
         logprob = sum_logprobs(group)
         return super().advantages(group, context) + np.where(correct, -self.gamma_p, self.gamma_n) * logprob

@@ -54,7 +54,7 @@ class OutcomeBased(ClipHigher):
     ) -> np.ndarray | Sequence[np.ndarray]:
         a = super().advantages(group, context)
         e = np.zeros(len(group))
-        if not (group.outcomes >= self.threshold).all():
+        if not self.correct(group).all():
             e = self.coef * self.exploration(group, context)
         if not self.mask_answer:
             return a + e

@@ -25,6 +25,7 @@ class UniquenessAware(ClipHigher):
     """The power (ours): 0 is GRPO; with 1 all responses with the same key weigh together as much as one."""
 
     formula_needs = frozenset({"keys"})
+    any_size = False  # n is a count
     zero_mean = False
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:

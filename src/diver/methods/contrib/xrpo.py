@@ -37,4 +37,4 @@ class Xrpo(ClipHigher):
         logprob = mean_logprobs(group)
         eta = np.exp(logprob - logprob.mean())
         gain = np.minimum(np.maximum(self.novelty * (1 - eta), 0), self.limit * a)
-        return np.where(group.outcomes >= self.threshold, a + np.maximum(gain, 0), a)
+        return np.where(self.correct(group), a + np.maximum(gain, 0), a)
