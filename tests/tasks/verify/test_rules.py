@@ -8,6 +8,7 @@ names these rules (`math@16+...`): were they to mean two things, `diver eval` wo
 
 import json
 import os
+import re
 import sys
 import tomllib
 from functools import cache
@@ -31,6 +32,12 @@ ADVICE = (
 COUNTDOWN = {"numbers": [3, 5, 9], "target": 24}
 STEPS = r"\( 5 \times 3 = 15 \) \( 15 + 9 = 24 \)"
 MAZE = {"size": 2, "start": "a1", "goal": "b2", "walls": []}
+REPEATED = re.compile(r"<<(.+?)\|(\d+)>>")
+
+
+def repeat(found):
+    """`<<TEXT|N>>` of hacks.toml: N times TEXT."""
+    return found[1] * int(found[2])
 
 
 def read(name):
@@ -46,6 +53,13 @@ def cases():
         for by in {name, "gsm8k"}:
             found[by][kind] = [
                 (Problem("p", *asked or ["q"], gold, verifier=by), text, opened) for gold, text, *asked in pairs
+            ]
+    for kind, table in read("hacks.toml").items():
+        pairs = [*table["honest"], *table["hacks"]]
+        for by in [table["grader"]] if "grader" in table else ["math", "gsm8k"]:
+            found[by][f"hacks: {kind}"] = [
+                (Problem("p", *asked or ["q"], gold, verifier=by), REPEATED.sub(repeat, text), False)
+                for gold, text, *asked in pairs
             ]
     for kind, table in read("classes.toml").items():
         lines = [line.split(" | ") for part in ("right", "wrong") for line in table[part].strip().splitlines()]
