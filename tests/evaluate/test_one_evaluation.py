@@ -139,11 +139,19 @@ class Thinking(Given):
     responses = (("It may be \\boxed{4}, or", 1),) * 3 + (("It is 5? No.</think> \\boxed{4}", 1),) * 2
 
 
-@pytest.mark.parametrize(("template", "right"), [("paper", 2), ("plain", 5)])
-def test_a_prompt_that_opens_a_thought(template, right):
+@pytest.mark.parametrize(
+    ("template", "question", "right"),
+    [
+        ("paper", "2 + 2?", 2),
+        ("plain", "2 + 2? <think>", 2),
+        ("plain", "2 + 2?", 5),
+        ("plain", "Without a <think> block: 2 + 2?", 5),
+    ],
+)
+def test_a_prompt_that_opens_a_thought(template, question, right):
     """The paper's prompt ends with <think>: a box before the thought is closed is no answer. Stored rows say so."""
     task = Task(
-        name="sums", problems=[Problem("p", "2 + 2?", "4")], template=template, temperature=1.0, max_tokens=9,
+        name="sums", problems=[Problem("p", question, "4")], template=template, temperature=1.0, max_tokens=9,
         samples=5, ks=[1],
     )  # fmt: skip
     generations = MemoryLog()

@@ -34,7 +34,7 @@ from diver.recipe.verification import Verification
 from diver.sample.base import Generator, Key, Prompt, PromptTooLong, SamplingParams, requests
 from diver.sample.trajectories import playing
 from diver.tasks.templates import TEMPLATES, chat_messages, render
-from diver.tasks.verify import DEFAULT, EnvironmentGrader, Grader, get_grader, in_thought, verdicts
+from diver.tasks.verify import DEFAULT, EnvironmentGrader, Grader, get_grader, opens_thought, verdicts
 
 AUTO = "auto"  # use the verifier that each problem names
 SCORED = frozenset({Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER, Grade.TRUNCATED})
@@ -174,7 +174,7 @@ def _sample(
     if any(isinstance(get_grader(problem.verifier), EnvironmentGrader) for problem in task.problems):
         generator = playing(generator, task.problems, task.template)
     prompts = {problem.id: render_prompt(problem, task.template, generator) for problem in task.problems}
-    thinking = {name for name, prompt in prompts.items() if isinstance(prompt, str) and in_thought(prompt)}
+    thinking = {name for name, prompt in prompts.items() if isinstance(prompt, str) and opens_thought(prompt)}
     samples = range(task.samples)
     wanted = [r for name, prompt in prompts.items() for r in requests(task.seed, task.name, name, prompt, samples)]
     params = SamplingParams(task.temperature, task.max_tokens, task.stop_token_ids)

@@ -29,7 +29,7 @@ from diver.look.read.reader import THRESHOLD, largest_outcome, scale_note
 from diver.tasks.references import final_answer, is_letter
 from diver.tasks.verify import Verification, get_grader
 from diver.tasks.verify import grade as verify_grade
-from diver.tasks.verify.extraction import in_thought
+from diver.tasks.verify.extraction import opens_thought
 
 NOTE = (
     "Per cent, with 95 % intervals over problems; Pass@k is the unbiased estimate from all samples. Agreement: of the "
@@ -154,7 +154,7 @@ def _responses(rollouts: Rollouts, problems: Sequence[Problem], config: GradeCon
     for number, (group, problem) in enumerate(zip(rollouts, problems, strict=True)):
         meta = {name: str(value) for name, value in problem.meta.items()}
         about = [grader_for(problem, config.grader).version, problem.prompt, problem.answer, meta]
-        thinking = in_thought(group.prompt)
+        thinking = opens_thought(group.prompt)
         for rollout in group.rollouts:
             key = digest(*about, rollout.response, rollout.truncated, *([thinking] if thinking else []))
             label = None if rollout.reward is None else rollout.reward.outcome >= config.threshold

@@ -24,7 +24,7 @@ from diver.tasks.verify.choice import Choice
 from diver.tasks.verify.countdown import CountdownGrader
 from diver.tasks.verify.custom import Custom, call
 from diver.tasks.verify.environment import EnvironmentGrader
-from diver.tasks.verify.extraction import in_thought
+from diver.tasks.verify.extraction import in_thought, opens_thought
 from diver.tasks.verify.mathematics import GSM8K, Mathematics, MathVerify
 from diver.tasks.verify.maze import MazeGrader
 from diver.tasks.verify.reasoning_gym import GraphColoring, ReasoningGymGrader
@@ -72,7 +72,7 @@ def verify(groups: Sequence[Group], settings: Verification = DEFAULT, pool: Pool
     rollouts = [(group, rollout) for group in groups for rollout in group.rollouts]
     pairs = [(rollout.response, group.problem) for group, rollout in rollouts]
     truncated = [rollout.truncated for _, rollout in rollouts]
-    thinking = [in_thought(group.prompt) for group, _ in rollouts]
+    thinking = [opens_thought(group.prompt) for group, _ in rollouts]
     found = iter(verdicts(pairs, settings, truncated=truncated, thinking=thinking, pool=pool))
     graded = []
     for group in groups:
@@ -132,7 +132,7 @@ def verdicts(
         grader: the verifier of all pairs. Defaults to the one that each problem names.
         truncated ([B]): whether each response hit its length limit. Such a response without an explicit answer
             (`Grader.holds_answer`) has the grade "truncated".
-        thinking ([B]): whether each prompt ends inside a thought (`extraction.in_thought`). A response that ends inside
+        thinking ([B]): whether each prompt ends inside a thought (`extraction.opens_thought`). A response that ends inside
             one has no answer, or is truncated.
         pool: worker processes. Defaults to those that this process shares.
 
