@@ -140,6 +140,7 @@ class Rollout:
         advantage: A; where a method has one per token, their mean.
         token_advantages ([T]): float32, where a method has an advantage per token.
         turns: those of the policy and of the environment in order; empty for a response that is one turn.
+        place: the file, the number of the row and its id that a stored response was read from.
     """
 
     response: str
@@ -159,6 +160,7 @@ class Rollout:
     advantage: float = math.nan
     token_advantages: np.ndarray | None = None
     turns: tuple[Turn, ...] = ()
+    place: tuple[str, int, str | int | None] | None = None
 
     @classmethod
     def of_turns(cls, turns: Iterable[Turn], **known: Any) -> Self:

@@ -138,7 +138,7 @@ def run(config: GradeConfig) -> Table:
     for line in [*too_few(responses, config), *said, *missed_options(responses)]:
         print_note(line)
     if config.out is not None:
-        write_jsonl(config.out / "samples.jsonl", map(_row, responses))
+        write_jsonl(config.out / "samples.jsonl", map(_row, in_order_of_the_files(responses)))
         results = {"grades": counts, "confusion": labelled, "table": table.records()}
         write_text(config.out / "summary.json", to_json(results, indent=1) + "\n")
         written, figures = write_table(table, config.out, config.format), config.figure_paths(config.out)
@@ -298,10 +298,18 @@ def missed_options(responses: Sequence[Response]) -> list[str]:
     ]
 
 
+def in_order_of_the_files(responses: Sequence[Response]) -> list[Response]:
+    """The responses by the rows that they were read from: a group may have rows that are far apart."""
+    return sorted(responses, key=lambda response: (response.rollout.place or ("", 0))[:2])
+
+
 def _row(response: Response) -> dict[str, Any]:
     """A row of samples.jsonl. `correct` is the new grade, `label` the label of the file."""
     problem, rollout = response.problem, response.rollout
+    file, row, name = rollout.place or ("", 0, None)
     return {
+        **({"file": Path(file).name, "row": row} if row else {}),
+        **({"id": name} if name is not None else {}),
         **({"by": response.by} if response.by else {}),
         **({"step": problem.meta["step"]} if "step" in problem.meta else {}),
         **({"source": problem.source} if problem.source else {}),

@@ -8,8 +8,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from diver.core.endings import is_cut_off
 from diver.core.files import number, read_jsonl, table
 from diver.core.run_folder import groups_from_rows, read_grade
+from diver.core.seeds import digest
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 from diver.look.read import values
 from diver.look.read.columns import DATA, NAMES, OUTCOMES, SESSION, Columns, File, Part, Row
@@ -121,17 +123,24 @@ def ms_swift(file: File) -> Iterator[Part]:
 def lm_eval(file: File) -> Iterator[Part]:
     """lm-eval repeats the responses of a document for each of its filters: the first filter is read.
 
-    Documents are numbered within a task, which only the name of the file says.
+    Up to 0.4.6 no column names the filter, so a document that occurs again with the same responses is that of another
+    filter. Documents are numbered within a task, which only the name of the file says.
     """
     named = re.fullmatch(r"samples_(.+)_\d{4}-\d\d-\d\d(?:T[\d.-]+)?", file.path.stem)
     task = named[1] if named else ""
 
     def of_filter() -> Iterator[tuple[str, Row]]:
         first: Row = {}
+        seen: set[str] = set()
         for where, row in file.rows:
             first = first or row
-            repeated = f"{file.path}: the rows of filter {first['filter']!r}; the others repeat their responses"
-            if row["filter"] == first["filter"]:
+            known = first["filter"]
+            named = "the first filter" if known is None else f"filter {known!r}"
+            repeated = f"{file.path}: the rows of {named}; the others repeat their responses"
+            document = digest(row["id"], row["group"], row["response"])
+            again = known is None and row["id"] is not None and document in seen
+            if row["filter"] == known and not again:
+                seen.add(document)
                 yield where, {**row, "source": task}
             elif repeated not in file.notes:
                 file.notes.append(repeated)
@@ -233,7 +242,7 @@ def prime_rl_row(where: str, row: Row) -> Iterator[Row]:
             "reward": math.fsum(r["score"] * r.get("weight", 1.0) for r in rewards) if rewards else None,
             "logprobs": [x for node in sampled for x in node.get("logprobs") or ()] or None,
             "advantage": next((x for node in sampled for x in node.get("advantages") or ()), None),
-            "truncated": ends[-1:] == ["length"] or trace.get("stop_condition") in LIMITS,
+            "truncated": any(map(is_cut_off, ends[-1:])) or trace.get("stop_condition") in LIMITS,
         }
 
 
@@ -272,7 +281,7 @@ def inspect_ai_row(where: str, row: Row) -> Iterator[Row]:
         yield {
             **about,
             "response": values.content_text(table(choice, "message").get("content")),
-            "truncated": choice.get("stop_reason") in ("max_tokens", "model_length"),
+            "truncated": is_cut_off(choice.get("stop_reason")),
         }
 
 

@@ -13,10 +13,11 @@ from diver.core.progress import progress
 from diver.core.seeds import digest
 from diver.core.types import DiverError, Group
 from diver.look.read.columns import Columns, File, Part
+from diver.look.read.cut import cut
 from diver.look.read.files import RolloutFile, rollout_files
 from diver.look.read.formats import READERS, rows_within
 from diver.look.read.grouping import grouped
-from diver.look.read.layouts import LAYOUTS, NAMED, parts
+from diver.look.read.layouts import EVAL, LAYOUTS, NAMED, TRAIN, parts
 from diver.tasks.formats import NoRows
 
 if TYPE_CHECKING:
@@ -170,6 +171,8 @@ class Reader:
         layout = LAYOUTS[name]
         step = {"any": file.step, "word": file.step_by_word}.get(layout.get("numbered", ""))
         found = parts(name, File(path, chain([first], rows), self.notes, self.outcomes, step=step), self.columns)
+        if name not in (TRAIN, EVAL):
+            found = cut(found, path, self.notes, self.columns.keep_prompt)
         try:
             begin = next(found, None)
         except DiverError as error:

@@ -132,7 +132,7 @@ def verdicts(
         grader: the verifier of all pairs. Defaults to the one that each problem names.
         truncated ([B]): whether each response hit its length limit. Such a response without an explicit answer
             (`Grader.holds_answer`) has the grade "truncated".
-        thinking ([B]): whether each prompt ends inside a thought (`extraction.opens_thought`). A response that ends inside
+        thinking ([B]): whether each prompt opens a thought (`extraction.opens_thought`). A response that ends inside
             one has no answer, or is truncated.
         pool: worker processes. Defaults to those that this process shares.
 
