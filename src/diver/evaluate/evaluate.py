@@ -106,11 +106,17 @@ def evaluate(
     }
     size = f"{task.name}: {counted(len(problems), 'problem')} x {counted(task.samples, 'sample')}"
     total = len(problems) * task.samples
-    have = {(row["problem"], row["sample"]) for row in _rows(task, generations, keys)}
+    have: set[Key] = set()
+    lost: set[Key] = set()
+    for row in _rows(task, generations, keys):
+        (lost if _is_lost(task, row) else have).add((row["problem"], row["sample"]))
+    if again := len(lost - have):
+        log(f"{task.name}: {counted(again, 'empty response')} of an earlier run sampled again")
     if missing := total - len(have):
         log(f"{size}; {counted(missing, 'response')} to sample, of up to {counted(task.max_tokens, 'token')}")
         _sample(task, open_generator(), generations, keys, have, log, progress)
     known = {(row["problem"], row["sample"]): row for row in _rows(task, grades, graded_keys)}
+    known = {key: row for key, row in known.items() if key not in lost or row["grade"] != Grade.NO_ANSWER}
     before, graded = {*known}, 0
     scored = {key for key, row in known.items() if row["grade"] in SCORED}
     if len(scored) < total:
@@ -119,6 +125,7 @@ def evaluate(
             for row in _rows(task, generations, keys)
             # A grade that failed is made again, a response that failed is not.
             if (row["problem"], row["sample"]) not in (before if row.get("error") else scored)
+            and (row.get("error") or not _is_lost(task, row))
         )
         with progress_bar(total - len(scored), f"{task.name}: grade", "response", show=progress) as bar:
             for row in grade_rows(ungraded, problems, graded_keys, task.grader, verification):
@@ -149,6 +156,15 @@ def evaluate(
 def _rows(task: Task, log: Log, keys: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """The rows that belong to the task."""
     return (r for r in log.rows() if keys.get(r["problem"]) == r["key"] and r["sample"] < task.samples)
+
+
+def _is_lost(task: Task, row: Mapping[str, Any]) -> bool:
+    """Whether a server counted tokens of a reply and gave no text: the request failed, and is made again."""
+    return (
+        task.info.get("generator") == "endpoint"
+        and not (row["response"].strip() or row["truncated"])
+        and (row["tokens"] > 1)
+    )
 
 
 def _sample(
