@@ -219,7 +219,10 @@ def test_empty_replies_of_an_earlier_run_are_sampled_again(tmp_path, monkeypatch
     write_rows(tmp_path / "sums.jsonl", [{"problem": "What is 1 + 1?", "answer": "2"}])
     words = ("--generator", "endpoint", "--model", "tiny", "--benchmarks", "sums.jsonl", "--template", "plain")
     words += ("--samples", 4, "--k", 1, "--retries", 0, "--temperature", 0.6, "--max-tokens", 90, "--out", "out")
-    lost, short = {"text": "", "finish_reason": "stop", "tokens": 12}, {"text": "", "finish_reason": "stop", "tokens": 1}
+    lost, short = (
+        {"text": "", "finish_reason": "stop", "tokens": 12},
+        {"text": "", "finish_reason": "stop", "tokens": 1},
+    )
     five = {"text": r"\boxed{2}", "finish_reason": "stop"}
     server_faults = {0: five, 1: lost, 2: short, 3: five}
     with serving(faults=server_faults) as server:

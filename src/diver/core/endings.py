@@ -5,10 +5,10 @@ from typing import Any
 
 CUT_OFF = frozenset(
     "length max_tokens max_output_tokens max_new_tokens max_length model_length model_context_window_exceeded"
-    " truncated".split()
+    " truncated true 1 1.0".split()
 )
 """Finish reasons, in small letters, of a response at its limit of tokens: OpenAI's, Anthropic's, Gemini's, Mistral's,
-transformers', slime's."""
+transformers', slime's; and flags."""
 FAILED = frozenset("abort aborted error content_filter safety recitation blocklist prohibited_content".split())
 """Those of a response that the server ended: vLLM and SGLang, such as to load new weights, and providers whose filter
 removes text."""
@@ -43,4 +43,4 @@ def until_next_question(text: str, question: str = "", stop: tuple[str, ...] = N
     ends = [at for label in stop if (at := text.find(label)) > 0 and text[:at].strip()]
     rest = text[min(ends, default=len(text)) :]
     restated = bool(question.strip()) and question.strip() in rest
-    return text if not rest or restated or _THOUGHT_OR_CODE.search(text) else text[: -len(rest)]
+    return text if not rest or restated or _THOUGHT_OR_CODE.search(text) else text[: -len(rest)].rstrip()

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from diver.core.endings import until_next_question
 from diver.core.progress import progress_bar
 from diver.core.seeds import digest
 from diver.core.statistics import (
@@ -121,7 +122,7 @@ def evaluate(
     scored = {key for key, row in known.items() if row["grade"] in SCORED}
     if len(scored) < total:
         ungraded = (
-            row
+            _ended(task, row, problems[row["problem"]])
             for row in _rows(task, generations, keys)
             # A grade that failed is made again, a response that failed is not.
             if (row["problem"], row["sample"]) not in (before if row.get("error") else scored)
@@ -156,6 +157,13 @@ def evaluate(
 def _rows(task: Task, log: Log, keys: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """The rows that belong to the task."""
     return (r for r in log.rows() if keys.get(r["problem"]) == r["key"] and r["sample"] < task.samples)
+
+
+def _ended(task: Task, row: dict[str, Any], problem: Problem) -> dict[str, Any]:
+    """The row with its response up to where a base model goes on with a question of its own."""
+    stop = () if row.get("thinking") or row.get("turns") else TEMPLATES[task.template].stop_texts(problem.prompt)
+    ended = until_next_question(row["response"], problem.question, stop)
+    return row if ended == row["response"] else {**row, "response": ended, "truncated": False}
 
 
 def _is_lost(task: Task, row: Mapping[str, Any]) -> bool:
@@ -193,7 +201,8 @@ def _sample(
     thinking = {name for name, prompt in prompts.items() if isinstance(prompt, str) and opens_thought(prompt)}
     samples = range(task.samples)
     wanted = [r for name, prompt in prompts.items() for r in requests(task.seed, task.name, name, prompt, samples)]
-    params = SamplingParams(task.temperature, task.max_tokens, task.stop_token_ids)
+    stop = {texts for prompt in prompts.values() if (texts := TEMPLATES[task.template].stop_texts(prompt))}
+    params = SamplingParams(task.temperature, task.max_tokens, task.stop_token_ids, *stop)
     missing = len(wanted) - len(have)
     start, num_sampled, estimated = time.monotonic(), 0, False
     last = start

@@ -22,7 +22,7 @@ from diver.evaluate.config import parse_ks
 from diver.evaluate.evaluate import AUTO, CHUNK, SCORED, answer, grader_for
 from diver.evaluate.results import Log, MemoryLog
 from diver.look.dependence import dependence
-from diver.look.known import known_problems
+from diver.look.known import known_problems, without_reference
 from diver.look.problems import name_of, owner
 from diver.look.read import Columns, Rollouts, read_rollouts
 from diver.look.read.reader import THRESHOLD, largest_outcome, scale_note
@@ -118,6 +118,8 @@ def run(config: GradeConfig) -> Table:
         print_note(note)
     if found := dependence(group.responses for group in rollouts):
         print_note(str(found))
+    for note in without_reference(rollouts, config.grader):
+        print_note(f"{path}: {note}")
     problems, graded_by = known_problems(rollouts, path, config.grader)
     for note in [graded_by, *sorted({grader_for(problem, config.grader).note for problem in problems})]:
         if note:

@@ -122,7 +122,7 @@ class EndpointGenerator:
         extra = PLAIN_SAMPLING.get(self.owner, {}) | dict(self.endpoint.extra)
         extra |= {"stop_token_ids": list(params.stop_token_ids)} if params.stop_token_ids else {}
         body = {"model": self.name, "temperature": params.temperature, "top_p": 1.0, "max_tokens": params.max_tokens}
-        body["extra_body"] = extra
+        body |= {"extra_body": extra, **({"stop": list(params.stop)} if params.stop else {})}
         waiting = (request for request in requests if request.key not in have)
         tasks: set[asyncio.Task[Generation]] = set()
         refused: list[Refused] = []
@@ -232,9 +232,9 @@ class EndpointGenerator:
             raise self._error(error) from None
         except ValueError as error:
             raise self._malformed(request, f"not JSON, {one_line(error)}") from None
-        return self._generation(request, reply, body["max_tokens"])
+        return self._generation(request, reply, body)
 
-    def _generation(self, request: Request, reply: Any, max_tokens: int) -> Generation:
+    def _generation(self, request: Request, reply: Any, body: Mapping[str, Any]) -> Generation:
         try:
             choice, tokens = reply.choices[0], reply.usage.completion_tokens
             message = choice if isinstance(request.prompt, str) else choice.message
@@ -247,9 +247,10 @@ class EndpointGenerator:
         if str(reason).lower() in FAILED:
             raise self._malformed(request, f"finish_reason is {reason!r}")
         # Some servers say `stop` of a response at the limit. One that was cut inside its thought has no text.
-        truncated = is_cut_off(reason) or tokens >= max_tokens
+        truncated = is_cut_off(reason) or tokens >= body["max_tokens"]
         thought = next((name for name in THOUGHTS if getattr(message, name, None)), "")
-        if not (text.strip() or truncated) and (thought or tokens > 1):  # one token may be the end token
+        # One token may be the end token, and before a stop text may be none.
+        if not (text.strip() or truncated or "stop" in body) and (thought or tokens > 1):
             where = f", its text is in {thought}: start the server without a reasoning parser" if thought else ""
             raise self._malformed(request, f"no text in {tokens} tokens{where}", tokens)
         if isinstance(request.prompt, str):  # some tokenizers add a leading space to a continuation

@@ -21,7 +21,7 @@ _MARK = r"<[|｜][^<>]{1,40}[|｜]>|<s>|<start_of_turn>|<end_of_turn>|\[/?INST\]
 _HEADER = re.compile(
     rf"\s*(?:{_MARK}|(?:system|user|human)\s*[:\n]).{{0,9999}}?(?:{_MARK}|user|human)?[\s:]*", re.IGNORECASE | re.DOTALL
 )
-_REPLY = re.compile(rf"(?:{_MARK}|\s|(?:assistant|model)(?=[:\n]):?)*", re.IGNORECASE)
+_REPLY = re.compile(rf"(?:{_MARK}|\s|(?:assistant|model)(?=[:\n<]):?)*", re.IGNORECASE)
 
 
 def cut(parts: Iterator[Part], path: Path, notes: list[str], keep_prompt: bool) -> Iterator[Part]:

@@ -3,6 +3,7 @@
 A new layout is an entry of layouts.toml; rows that are nested are first made plain by a function of its own.
 """
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ NO_OUTCOMES = frozenset({"epoch", "seed", "length", "gen_step", "advantages"}).u
 """Columns of numbers that are no outcome, even where no other column is of numbers."""
 ROW_NUMBER = re.compile(r"|Unnamed: \d+|index|level_\d+|__index_level_\d+__")
 """Columns in which pandas writes the number of the row: no measure of a response."""
+SAMPLE_NUMBERS = frozenset("sample sample_id sample_idx sample_index attempt trial repeat".split())
 LIMITS = ("max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens", "context_length")
 """What stopped a trace of verifiers that is truncated, besides the length of its last response."""
 # Correct, incorrect, partial, no answer. Half for a partial one, as in inspect's mean, would be correct;
@@ -39,7 +41,10 @@ def diver_train(file: File) -> Iterator[Part]:
 
 def diver_eval(file: File) -> Iterator[Part]:
     """Generations, with the grades that stand beside them in a result folder."""
-    in_folder, rows = file.path.parent.name == "generations", list(file.rows)
+    in_folder, written = file.path.parent.name == "generations", [*file.rows]
+    rows = [*{(row["key"], row["problem"], row["sample"]): (where, row) for where, row in written}.values()]
+    if twice := len(written) - len(rows):
+        file.notes.append(f"{file.path}: {twice:,} rows are of samples that occur again: the last of each is read")
     grades = _stored_grades(file, rows)
     for where, row in rows:
         stored = row if grades is None else grades.get((row["problem"], row["sample"]), {})
@@ -355,7 +360,14 @@ def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:
     nested = file.rows
 
     def plain_rows() -> Iterator[tuple[str, Row]]:
+        once: set[int] = set()
+        twice = 0
         for where, row in nested:
+            if not SAMPLE_NUMBERS.isdisjoint(row):  # without a number, two samples may be equal
+                if (content := hash(json.dumps(row, default=str))) in once:
+                    twice += 1
+                    continue
+                once.add(content)
             if missing := {*layout["columns"]} - row.keys():
                 raise DiverError(f"{where}: has no {', '.join(sorted(missing))}, which the first row of {name} has")
             first[:] = first or row
@@ -368,6 +380,8 @@ def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:
                     raise DiverError(f"{where}: not a row of {name} ({type(error).__name__}: {error})") from error
             seen.update(row, *rows)
             yield from ((where, one) for one in rows)
+        if twice:
+            file.notes.append(f"{file.path}: {twice:,} rows occur again, with the number of their sample: left out")
 
     names = {part: layout.get(part, usual) for part, usual in NAMES.items()}
     names |= {key: [path] for key, path in given.items()}

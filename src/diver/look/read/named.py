@@ -384,8 +384,7 @@ def _rollouts(
             entropy=values.mean_of(about["entropy"]),
             logprobs=values.by_token(about["logprobs"]),
             num_tokens=values.integer(about["length"]),
-            truncated=about["truncated"] in (True, 1, "1", "1.0")
-            or any(map(is_cut_off, [about["truncated"], *values.finish_reasons(response)])),
+            truncated=any(map(is_cut_off, [about["truncated"], *values.finish_reasons(response)])),
             advantage=values.mean_of(about["advantage"]),
             place=place,
         )

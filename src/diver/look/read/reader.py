@@ -17,7 +17,7 @@ from diver.look.read.cut import cut
 from diver.look.read.files import RolloutFile, rollout_files
 from diver.look.read.formats import READERS, rows_within
 from diver.look.read.grouping import grouped
-from diver.look.read.layouts import EVAL, LAYOUTS, NAMED, TRAIN, parts
+from diver.look.read.layouts import LAYOUTS, NAMED, TRAIN, parts
 from diver.tasks.formats import NoRows
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Reader:
         layout = LAYOUTS[name]
         step = {"any": file.step, "word": file.step_by_word}.get(layout.get("numbered", ""))
         found = parts(name, File(path, chain([first], rows), self.notes, self.outcomes, step=step), self.columns)
-        if name not in (TRAIN, EVAL):
+        if name != TRAIN:
             found = cut(found, path, self.notes, self.columns.keep_prompt)
         try:
             begin = next(found, None)
