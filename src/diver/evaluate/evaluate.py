@@ -120,9 +120,10 @@ def evaluate(
     known = {key: row for key, row in known.items() if key not in lost or row["grade"] != Grade.NO_ANSWER}
     before, graded = {*known}, 0
     scored = {key for key, row in known.items() if row["grade"] in SCORED}
+    went_on: Counter[str] = Counter()
     if len(scored) < total:
         ungraded = (
-            _ended(task, row, problems[row["problem"]])
+            _ended(task, row, problems[row["problem"]], went_on)
             for row in _rows(task, generations, keys)
             # A grade that failed is made again, a response that failed is not.
             if (row["problem"], row["sample"]) not in (before if row.get("error") else scored)
@@ -134,6 +135,8 @@ def evaluate(
                 known[row["problem"], row["sample"]] = row
                 graded += row.get("count", 1)
                 bar.update(row.get("count", 1))
+    for label, n in went_on.items():
+        log(f"{task.name}: {counted(n, 'response')} graded up to {label!r}, where another question begins")
     log(f"{size}: {missing} sampled, {len(have)} stored before; {graded} graded")
     samples: dict[str, list[Sample]] = {name: [] for name in problems}
     for (name, _), row in sorted(known.items(), key=lambda item: item[0]):
@@ -159,11 +162,14 @@ def _rows(task: Task, log: Log, keys: Mapping[str, str]) -> Iterator[dict[str, A
     return (r for r in log.rows() if keys.get(r["problem"]) == r["key"] and r["sample"] < task.samples)
 
 
-def _ended(task: Task, row: dict[str, Any], problem: Problem) -> dict[str, Any]:
+def _ended(task: Task, row: dict[str, Any], problem: Problem, went_on: Counter[str]) -> dict[str, Any]:
     """The row with its response up to where a base model goes on with a question of its own."""
     stop = () if row.get("thinking") or row.get("turns") else TEMPLATES[task.template].stop_texts(problem.prompt)
     ended = until_next_question(row["response"], problem.question, stop)
-    return row if ended == row["response"] else {**row, "response": ended, "truncated": False}
+    if ended == row["response"]:
+        return row
+    went_on[row["response"][len(ended) :].strip().partition(":")[0]] += 1
+    return {**row, "response": ended, "truncated": False}
 
 
 def _is_lost(task: Task, row: Mapping[str, Any]) -> bool:
