@@ -36,6 +36,8 @@ def test_a_prompt_behind_a_chat_header_is_cut_off(header, tmp_path):
     found, notes = texts(write_rows(tmp_path / "x.jsonl", rows))
     assert found == ["It is 8.", "<think>7"]
     assert any("2 of 2 responses begin with their prompt: cut off (--keep-prompt)" in note for note in notes)
+    kept, _ = texts(tmp_path / "x.jsonl", keep_prompt=True)
+    assert kept == [row["response"] for row in rows]  # the end marks of the prompt end nothing
 
 
 def test_prompts_in_front_of_most_responses_are_cut_off_and_a_flag_keeps_them(tmp_path):
@@ -48,7 +50,7 @@ def test_prompts_in_front_of_most_responses_are_cut_off_and_a_flag_keeps_them(tm
     kept, notes = texts(path, keep_prompt=True)
     assert kept[0].startswith("Question: 1 + 4?") and not any("their prompt" in note for note in notes)
     assert "1 correct, 2 no_answer" in diver("grade", path)[1]
-    assert "1 correct" not in diver("grade", path, "--keep-prompt")[1]
+    assert "1 correct, 2 wrong" in diver("grade", path, "--keep-prompt")[1]
 
 
 def test_where_few_responses_begin_with_their_prompt_nothing_is_cut_off(tmp_path):

@@ -29,27 +29,22 @@ def cut(parts: Iterator[Part], path: Path, notes: list[str], keep_prompt: bool) 
     ahead = list(islice(parts, AHEAD))
     begin = [_after_prompt(r.response, part.group.problem) > 0 for part in ahead for r in part.group.rollouts]
     most = 2 * sum(begin) > len(begin)
+    keep = keep_prompt or not most
     total, rows, ended = 0, [], 0
     for part in chain(ahead, parts):
-        rollouts = []
+        rollouts, problem = [], part.group.problem
         for rollout in part.group.rollouts:
-            text, total = rollout.response, total + 1
-            if start := 0 if rollout.turns else _after_prompt(text, part.group.problem):
-                rows.append(rollout.place)
-                text = text[start:] if most and not keep_prompt else text
-            end = until_next_question(until_end_mark(text), part.group.problem.question)
-            if not rollout.turns and end != text:
-                ended += 1
-                text = end
-            rollouts.append(rollout if text == rollout.response else rollout.replace(response=text))
+            start = 0 if rollout.turns else _after_prompt(rollout.response, problem)
+            text = rollout.response[start:]
+            end = text if rollout.turns else until_next_question(until_end_mark(text), problem.question)
+            rows += [rollout.place[1] if rollout.place else 0] if start else []
+            total, ended = total + 1, ended + (end != text)
+            rollouts.append(rollout.replace(response=rollout.response[: start * keep] + end))
         yield part._replace(group=replace(part.group, rollouts=tuple(rollouts)))
-    if rows and most and not keep_prompt:
-        notes.append(f"{path}: {len(rows):,} of {total:,} responses begin with their prompt: cut off (--keep-prompt)")
-    elif rows and not most:
-        which = ", ".join(str(place[1]) for place in rows[:NAMED] if place) + ", ..." * (len(rows) > NAMED)
-        notes.append(
-            f"{path}: {len(rows):,} of {total:,} responses begin with their prompt (rows {which}): not cut off"
-        )
+    if rows and not (keep_prompt and most):
+        named = ", ".join(map(str, rows[:NAMED])) + ", ..." * (len(rows) > NAMED)
+        what = f" (rows {named}): not cut off" if keep else ": cut off (--keep-prompt)"
+        notes.append(f"{path}: {len(rows):,} of {total:,} responses begin with their prompt{what}")
     if ended:
         said = "go on after an end mark of the model or with another question: they are read up to there"
         notes.append(f"{path}: {ended:,} of {total:,} responses {said}")
