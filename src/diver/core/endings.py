@@ -21,6 +21,8 @@ _TOOL = re.compile(r"<tool_response>|<\|im_start\|>(?:tool|environment)|<\|start
 # "Problem:" (minerva_math_algebra.yaml), Qwen2.5-Math at "\n\nQuestion:" (evaluation/math_eval.py, `cot`). simple-evals
 # asks chat models and has no stop text.
 NEXT_QUESTION = ("\nQuestion:", "\nQ:", "\nProblem:")
+EMPTY = {False: 1, True: 8}
+"""The most tokens of a response without text, by whether it continues a text: an end token, and there a stop text."""
 _THOUGHT_OR_CODE = re.compile(r"<think>|```|^(?:def|import|print|#include)\b", re.MULTILINE)
 
 

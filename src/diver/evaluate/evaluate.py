@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from diver.core.endings import until_next_question
+from diver.core.endings import EMPTY, until_next_question
 from diver.core.progress import progress_bar
 from diver.core.seeds import digest
 from diver.core.statistics import (
@@ -177,7 +177,7 @@ def _is_lost(task: Task, row: Mapping[str, Any]) -> bool:
     return (
         task.info.get("generator") == "endpoint"
         and not (row["response"].strip() or row["truncated"])
-        and (row["tokens"] > 1)
+        and row["tokens"] > EMPTY[not TEMPLATES[task.template].chat]
     )
 
 

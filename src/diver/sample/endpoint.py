@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
-from diver.core.endings import FAILED, is_cut_off
+from diver.core.endings import EMPTY, FAILED, is_cut_off
 from diver.core.extras import missing
 from diver.core.settings import NonNegativeInt, Positive, PositiveInt, settings
 from diver.core.types import DiverError, Grade, Rollout
@@ -232,9 +232,9 @@ class EndpointGenerator:
             raise self._error(error) from None
         except ValueError as error:
             raise self._malformed(request, f"not JSON, {one_line(error)}") from None
-        return self._generation(request, reply, body)
+        return self._generation(request, reply, body["max_tokens"])
 
-    def _generation(self, request: Request, reply: Any, body: Mapping[str, Any]) -> Generation:
+    def _generation(self, request: Request, reply: Any, max_tokens: int) -> Generation:
         try:
             choice, tokens = reply.choices[0], reply.usage.completion_tokens
             message = choice if isinstance(request.prompt, str) else choice.message
@@ -247,10 +247,9 @@ class EndpointGenerator:
         if str(reason).lower() in FAILED:
             raise self._malformed(request, f"finish_reason is {reason!r}")
         # Some servers say `stop` of a response at the limit. One that was cut inside its thought has no text.
-        truncated = is_cut_off(reason) or tokens >= body["max_tokens"]
+        truncated = is_cut_off(reason) or tokens >= max_tokens
         thought = next((name for name in THOUGHTS if getattr(message, name, None)), "")
-        # One token may be the end token, and before a stop text may be none.
-        if not (text.strip() or truncated or "stop" in body) and (thought or tokens > 1):
+        if not (text.strip() or truncated) and (thought or tokens > EMPTY[isinstance(request.prompt, str)]):
             where = f", its text is in {thought}: start the server without a reasoning parser" if thought else ""
             raise self._malformed(request, f"no text in {tokens} tokens{where}", tokens)
         if isinstance(request.prompt, str):  # some tokenizers add a leading space to a continuation

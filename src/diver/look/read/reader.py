@@ -77,7 +77,7 @@ class Rollouts(list[Group]):
         return table.drop(columns=[name for name in table if table[name].isna().all() or (table[name] == "").all()])
 
 
-def read(path: str | Path, *, steps: str = "", **columns: str) -> Rollouts:
+def read(path: str | Path, *, steps: str = "", **columns: Any) -> Rollouts:
     """All rollouts of a file, or of the files of a folder, as groups.
 
     The format is found from the content: TRL, verl, slime and others (docs/measure.md).
