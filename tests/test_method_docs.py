@@ -56,6 +56,8 @@ def test_the_snippet_of_the_page_runs():
 
 def test_the_readme_counts_the_methods():
     assert f"any of {len(METHODS)} exploration methods" in (ROOT / "README.md").read_text(encoding="utf-8")
+    index = " ".join((ROOT / "docs" / "index.md").read_text(encoding="utf-8").split())
+    assert f"The package has {len(METHODS)} exploration methods" in index
 
 
 @pytest.mark.parametrize("name", {**METHODS, **LOSSES})

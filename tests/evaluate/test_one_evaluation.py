@@ -10,9 +10,10 @@ from diver_command import succeeds
 
 from diver.core.progress import progress_bar
 from diver.core.types import Grade, Problem, Rollout
-from diver.evaluate.evaluate import Task, evaluate, metrics
+from diver.evaluate.evaluate import Task, evaluate, metrics, render_prompt
 from diver.evaluate.results import MemoryLog, read_results
 from diver.sample.base import Generation
+from diver.tasks.templates import TEMPLATES
 from diver.tasks.verify import Verdict, verdicts
 
 RECIPE = """
@@ -139,11 +140,19 @@ class Thinking(Given):
     responses = (("It may be \\boxed{4}, or", 1),) * 3 + (("It is 5? No.</think> \\boxed{4}", 1),) * 2
 
 
-@pytest.mark.parametrize(("template", "right"), [("paper", 2), ("plain", 5)])
-def test_a_prompt_that_opens_a_thought(template, right):
+@pytest.mark.parametrize(
+    ("template", "question", "right"),
+    [
+        ("paper", "2 + 2?", 2),
+        ("plain", "2 + 2? <think>", 2),
+        ("plain", "2 + 2?", 5),
+        ("plain", "Without a <think> block: 2 + 2?", 5),
+    ],
+)
+def test_a_prompt_that_opens_a_thought(template, question, right):
     """The paper's prompt ends with <think>: a box before the thought is closed is no answer. Stored rows say so."""
     task = Task(
-        name="sums", problems=[Problem("p", "2 + 2?", "4")], template=template, temperature=1.0, max_tokens=9,
+        name="sums", problems=[Problem("p", question, "4")], template=template, temperature=1.0, max_tokens=9,
         samples=5, ks=[1],
     )  # fmt: skip
     generations = MemoryLog()
@@ -151,6 +160,51 @@ def test_a_prompt_that_opens_a_thought(template, right):
     assert result["grades"] == {"correct": right} | ({"no_answer": 3} if right < 5 else {})
     again = evaluate(task, Given, generations, MemoryLog(), progress=False)  # nothing is sampled: graded from the rows
     assert again["grades"] == result["grades"]
+
+
+RUN_ON = "\n\nQuestion: 1 + 1?\nAnswer: \\boxed{2}"
+
+
+@pytest.mark.parametrize(
+    ("template", "text", "grade", "noted"),
+    [
+        ("plain", r"\boxed{4}" + RUN_ON, "correct", True),
+        ("plain", r"\boxed{4}" + "\n\nProblem: 1 + 1?\n\\boxed{2}", "correct", True),
+        ("prime-zero", r"\boxed{4}" + "\n\nUser: 1 + 1? Assistant: \\boxed{2}", "correct", True),
+        ("plain", r"\boxed{2}" + RUN_ON.replace("{2}", "{4}"), "wrong", True),
+        ("plain", "<think>" + RUN_ON + r"</think> \boxed{4}", "correct", False),
+        ("plain", "```" + RUN_ON + "\n``` so \\boxed{4}", "correct", False),
+        ("plain", "I am asked:\n\nQuestion: 2 + 2?\nIt is \\boxed{4}", "correct", False),
+        ("qwen-math", r"\boxed{4}<|im_end|> \boxed{2}", "correct", False),
+        ("qwen-math", r"\boxed{4}" + RUN_ON, "wrong", False),  # its stop words are end marks alone
+    ],
+)
+def test_a_response_ends_where_a_base_model_asks_itself_another_question(template, text, grade, noted):
+    """Also one that is stored: sampling and grading end it at the same place."""
+    task = Task(
+        name="sums", problems=[Problem("p", "2 + 2?", "4")], template=template, temperature=1.0, max_tokens=9,
+        samples=1, ks=[1],
+    )  # fmt: skip
+    asked = []
+
+    class Once(Given):
+        def generate(self, requests, params, have=()):
+            asked.append(params.stop)
+            yield Generation("p", 0, Rollout(text, num_tokens=9, index=0, truncated=True))
+
+    generations, said = MemoryLog(), []
+    result = evaluate(task, Once, generations, MemoryLog(), progress=False, log=said.append)
+    assert result["grades"] == {grade: 1} and [row["response"] for row in generations.rows()] == [text]
+    assert evaluate(task, Once, generations, MemoryLog(), progress=False)["grades"] == {grade: 1}
+    assert any("where another question begins" in line for line in said) == noted
+    labels = {"plain": ("\nQuestion:", "\nQ:", "\nProblem:"), "prime-zero": ("\nUser:", "\nHuman:", "\nAssistant:")}
+    assert asked == [labels.get(template, ())]
+
+
+@pytest.mark.parametrize(("template", "stop"), [("paper", ()), ("chat", ()), ("open-reasoner-zero", ())])
+def test_a_thought_and_a_chat_model_have_no_stop_texts(template, stop):
+    prompt = render_prompt(Problem("p", "2 + 2?", "4"), template, Given()) if template != "chat" else [{"role": "user"}]
+    assert TEMPLATES[template].stop_texts(prompt) == stop
 
 
 class InBatches(Given):

@@ -30,7 +30,7 @@ HANGS = 600.0  # seconds for which a server says nothing
 
 class Server(ThreadingHTTPServer):
     """Answers completions with a text made of prompt and seed. `faults` says what becomes of the n-th POST, from 0:
-    a status, (status, headers), raw bytes to answer with, "drop", "only reasoning" or seconds to wait."""
+    a status, (status, headers), raw bytes to answer with, "drop", seconds to wait, or what a reply has instead."""
 
     daemon_threads, request_queue_size = True, 128
 
@@ -122,9 +122,9 @@ class Handler(BaseHTTPRequestHandler):
         reason = "length" if body["seed"] % 2 else "stop"
         choice = {"index": 0, "finish_reason": reason}
         choice |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
-        if fault == "only reasoning":  # as servers do that parse it out, where the response was cut off before its end
-            choice["message"] = {"role": "assistant", "content": None, "reasoning_content": text}
-        usage = {"prompt_tokens": 3, "completion_tokens": len(text), "total_tokens": 3 + len(text)}
+        choice |= {name: value for name, value in fault.items() if name != "tokens"} if isinstance(fault, dict) else {}
+        tokens = fault.get("tokens", len(text)) if isinstance(fault, dict) else len(text)
+        usage = {"prompt_tokens": 3, "completion_tokens": tokens, "total_tokens": 3 + tokens}
         self.answer(200, {"id": "1", "object": "completion", "model": "tiny", "choices": [choice], "usage": usage})
 
 
@@ -167,10 +167,79 @@ def test_every_sample_comes_once_with_a_seed_of_its_own(chat):
     assert all(plain.items() <= b.items() and "n" not in b for b in server.bodies)
 
 
-def test_a_reply_of_reasoning_alone_is_an_empty_response():
-    with serving(faults=dict.fromkeys(range(2), "only reasoning")) as server:
-        got = list(generate(server, asked(1, 2, chat=True)))
-    assert [generation.rollout.response for generation in got] == ["", ""]
+def empty(reason="stop", tokens=12, **message):
+    return {"message": {"role": "assistant", "content": None, **message}, "finish_reason": reason, "tokens": tokens}
+
+
+LOST = [empty(reasoning_content="5"), empty(reasoning="5"), empty(), empty("tool_calls", tool_calls=[])]
+"""Replies without the text that the model wrote."""
+
+
+@pytest.mark.parametrize("fault", LOST)
+def test_a_reply_that_lost_its_text_is_asked_for_again_and_is_never_an_answer(fault, slept, caplog):
+    wanted = asked(1, 3, chat=True)
+    with serving(faults={1: fault}) as server:
+        check(generate(server, wanted, concurrency=1), wanted)
+    assert server.posts == 4 and slept == [0.5]
+    with serving(faults={1: fault}) as server:
+        got = generate(server, wanted, concurrency=1, retries=0, skip_refused=True)
+    assert [(g.sample, g.rollout.num_tokens) for g in got if g.rollout.grade is Grade.ERROR] == [(1, 12)]
+    (said,) = [record.message for record in caplog.records if record.name == "diver.sample.endpoint"]
+    assert "no text in 12 tokens" in said
+    assert ("its text is in reason" in said) == any(map(fault["message"].get, ("reasoning_content", "reasoning")))
+    with serving(faults=dict.fromkeys(range(3), fault)) as server, pytest.raises(DiverError, match="no text in 12"):
+        generate(server, wanted, retries=0, skip_refused=True)
+
+
+@pytest.mark.parametrize("fault", [empty("length", reasoning_content="5"), empty("max_tokens"), empty(tokens=1)])
+def test_a_response_cut_inside_its_thought_and_an_end_token_alone_are_responses(fault):
+    with serving(faults={0: fault}) as server:
+        (got,) = generate(server, asked(1, 1, chat=True))
+    assert got.rollout.response == "" and got.rollout.grade is None and server.posts == 1
+    assert got.rollout.truncated == (fault["tokens"] > 1)
+
+
+@pytest.mark.parametrize(
+    ("reason", "tokens", "truncated"),
+    [
+        *((reason, 12, True) for reason in ("length", "max_tokens", "MAX_TOKENS", "model_length", "max_output_tokens")),
+        ("stop", 40, True),
+        *((reason, 12, False) for reason in ("stop", "STOP", "eos", "end_turn", "stop_sequence", None)),
+    ],
+)
+def test_the_reasons_for_which_a_response_is_cut_off(reason, tokens, truncated):
+    with serving(faults={0: {"finish_reason": reason, "tokens": tokens}}) as server:
+        (got,) = generate(server, asked(1, 1))
+    assert got.rollout.truncated is truncated and got.rollout.response
+
+
+def test_empty_replies_of_an_earlier_run_are_sampled_again(tmp_path, monkeypatch):
+    """Those that an earlier version stored as answers, and those that failed; an end token alone is an answer."""
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path / "sums.jsonl", [{"problem": "What is 1 + 1?", "answer": "2"}])
+    words = ("--generator", "endpoint", "--model", "tiny", "--benchmarks", "sums.jsonl", "--template", "plain")
+    words += ("--samples", 4, "--k", 1, "--retries", 0, "--temperature", 0.6, "--max-tokens", 90, "--out", "out")
+    lost, short = (
+        {"text": "", "finish_reason": "stop", "tokens": 12},
+        {"text": "", "finish_reason": "stop", "tokens": 1},
+    )
+    five = {"text": r"\boxed{2}", "finish_reason": "stop"}
+    server_faults = {0: five, 1: lost, 2: short, 3: five}
+    with serving(faults=server_faults) as server:
+        code, out, err = diver("eval", "--url", server.url, *words, "--max-num-seqs", 1)
+    assert code == 0 and "2 correct, 1 no_answer, 1 error" in out, out + err
+    stored = tmp_path / "out" / "generations" / "sums.jsonl"
+    rows = [json.loads(line) for line in stored.read_text().splitlines()]
+    write_rows(stored, [{name: value for name, value in row.items() if name != "error"} for row in rows])
+    grades = next((tmp_path / "out" / "grades").iterdir())
+    grades.write_text(grades.read_text().replace('"error"', '"no_answer"'))  # as an earlier version stored them
+    with serving(faults={0: five}) as server:
+        code, out, err = diver("eval", "--url", server.url, *words, "--max-num-seqs", 1)
+    assert code == 0 and "sums: 1 empty response of an earlier run sampled again" in out, out + err
+    assert "3 correct, 1 no_answer" in out and server.posts == 1
+    with serving() as server:
+        code, out, err = diver("eval", "--url", server.url, *words)
+    assert code == 0 and "3 correct, 1 no_answer" in out and server.posts == 0
 
 
 def test_the_space_between_prompt_and_completion_is_no_part_of_the_response():

@@ -141,6 +141,7 @@ class Rollout:
         token_advantages ([T]): float32, where a method has an advantage per token.
         turns: those of the policy and of the environment in order; empty for a response that is one turn.
         trained: whether an update trains on it; None before that is decided, and where a file does not say.
+        place: the file, the number of the row and its id that a stored response was read from.
     """
 
     response: str
@@ -161,6 +162,7 @@ class Rollout:
     token_advantages: np.ndarray | None = None
     turns: tuple[Turn, ...] = ()
     trained: bool | None = None
+    place: tuple[str, int, str | int | None] | None = None
 
     @classmethod
     def of_turns(cls, turns: Iterable[Turn], **known: Any) -> Self:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from diver.core.endings import EMPTY, until_next_question
 from diver.core.progress import progress_bar
 from diver.core.seeds import digest
 from diver.core.statistics import (
@@ -34,7 +35,7 @@ from diver.recipe.verification import Verification
 from diver.sample.base import Generator, Key, Prompt, PromptTooLong, SamplingParams, requests
 from diver.sample.trajectories import playing
 from diver.tasks.templates import TEMPLATES, chat_messages, render
-from diver.tasks.verify import DEFAULT, EnvironmentGrader, Grader, get_grader, in_thought, verdicts
+from diver.tasks.verify import DEFAULT, EnvironmentGrader, Grader, get_grader, opens_thought, verdicts
 
 AUTO = "auto"  # use the verifier that each problem names
 SCORED = frozenset({Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER, Grade.TRUNCATED})
@@ -106,19 +107,27 @@ def evaluate(
     }
     size = f"{task.name}: {counted(len(problems), 'problem')} x {counted(task.samples, 'sample')}"
     total = len(problems) * task.samples
-    have = {key for row in _rows(task, generations, keys) for key in _samples(row)}
+    have: set[Key] = set()
+    lost: set[Key] = set()
+    for row in _rows(task, generations, keys):
+        (lost if _is_lost(task, row) else have).update(_samples(row))
+    if again := len(lost - have):
+        log(f"{task.name}: {counted(again, 'empty response')} of an earlier run sampled again")
     if missing := total - len(have):
         log(f"{size}; {counted(missing, 'response')} to sample, of up to {counted(task.max_tokens, 'token')}")
         _sample(task, open_generator(), generations, keys, have, log, progress)
     known = {(row["problem"], row["sample"]): row for row in _rows(task, grades, graded_keys)}
+    known = {key: row for key, row in known.items() if key not in lost or row["grade"] != Grade.NO_ANSWER}
     before, graded = {*known}, 0
     scored = {key for row in known.values() if row["grade"] in SCORED for key in _samples(row)}
+    went_on: Counter[str] = Counter()
     if len(scored) < total:
         ungraded = (
-            row
+            _ended(task, row, problems[row["problem"]], went_on)
             for row in _rows(task, generations, keys)
             # A grade that failed is made again, a response that failed is not.
             if (row["problem"], row["sample"]) not in (before if row.get("error") else scored)
+            and (row.get("error") or not _is_lost(task, row))
         )
         with progress_bar(total - len(scored), f"{task.name}: grade", "response", show=progress) as bar:
             for row in grade_rows(ungraded, problems, graded_keys, task.grader, verification):
@@ -126,6 +135,8 @@ def evaluate(
                 known[row["problem"], row["sample"]] = row
                 graded += row.get("count", 1)
                 bar.update(row.get("count", 1))
+    for label, n in went_on.items():
+        log(f"{task.name}: {counted(n, 'response')} graded up to {label!r}, where another question begins")
     log(f"{size}: {missing} sampled, {len(have)} stored before; {graded} graded")
     samples: dict[str, list[Sample]] = {name: [] for name in problems}
     for (name, _), row in sorted(known.items(), key=lambda item: item[0]):
@@ -156,6 +167,25 @@ def _samples(row: Mapping[str, Any]) -> Iterator[Key]:
     return ((row["problem"], row["sample"] + i) for i in range(row.get("count", 1)))
 
 
+def _ended(task: Task, row: dict[str, Any], problem: Problem, went_on: Counter[str]) -> dict[str, Any]:
+    """The row with its response up to where a base model goes on with a question of its own."""
+    stop = () if row.get("thinking") or row.get("turns") else TEMPLATES[task.template].stop_texts(problem.prompt)
+    ended = until_next_question(row["response"], problem.question, stop)
+    if ended == row["response"]:
+        return row
+    went_on[row["response"][len(ended) :].strip().partition(":")[0]] += 1
+    return {**row, "response": ended, "truncated": False}
+
+
+def _is_lost(task: Task, row: Mapping[str, Any]) -> bool:
+    """Whether a server counted tokens of a reply and gave no text: the request failed, and is made again."""
+    return (
+        task.info.get("generator") == "endpoint"
+        and not (row["response"].strip() or row["truncated"])
+        and row["tokens"] > EMPTY[not TEMPLATES[task.template].chat]
+    )
+
+
 def _sample(
     task: Task,
     generator: Generator,
@@ -179,10 +209,11 @@ def _sample(
     if any(isinstance(get_grader(problem.verifier), EnvironmentGrader) for problem in task.problems):
         generator = playing(generator, task.problems, task.template)
     prompts = {problem.id: render_prompt(problem, task.template, generator) for problem in task.problems}
-    thinking = {name for name, prompt in prompts.items() if isinstance(prompt, str) and in_thought(prompt)}
+    thinking = {name for name, prompt in prompts.items() if isinstance(prompt, str) and opens_thought(prompt)}
     samples = range(task.samples)
     wanted = [r for name, prompt in prompts.items() for r in requests(task.seed, task.name, name, prompt, samples)]
-    params = SamplingParams(task.temperature, task.max_tokens, task.stop_token_ids)
+    stop = {texts for prompt in prompts.values() if (texts := TEMPLATES[task.template].stop_texts(prompt))}
+    params = SamplingParams(task.temperature, task.max_tokens, task.stop_token_ids, *stop)
     missing = len(wanted) - len(have)
     start, num_sampled, estimated = time.monotonic(), 0, False
     last = start

@@ -23,14 +23,14 @@ from diver.evaluate.config import parse_ks
 from diver.evaluate.evaluate import AUTO, CHUNK, SCORED, answer, grader_for
 from diver.evaluate.results import Log, MemoryLog
 from diver.look.dependence import dependence
-from diver.look.known import known_problems
+from diver.look.known import known_problems, without_reference
 from diver.look.problems import name_of, owner
 from diver.look.read import Columns, Rollouts, read_rollouts
 from diver.look.read.reader import THRESHOLD, largest_outcome, scale_note
 from diver.tasks.references import final_answer, is_letter
 from diver.tasks.verify import Verification, get_grader
 from diver.tasks.verify import grade as verify_grade
-from diver.tasks.verify.extraction import in_thought
+from diver.tasks.verify.extraction import opens_thought
 
 NOTE = (
     "Per cent, with 95 % intervals over problems; Pass@k is the unbiased estimate from all samples. Agreement: of the "
@@ -119,6 +119,8 @@ def run(config: GradeConfig) -> Table:
         print_note(note)
     if found := dependence(group.responses for group in rollouts):
         print_note(str(found))
+    for note in without_reference(rollouts, config.grader):
+        print_note(f"{path}: {note}")
     problems, graded_by = known_problems(rollouts, path, config.grader)
     for note in [graded_by, *sorted({grader_for(problem, config.grader).note for problem in problems})]:
         if note:
@@ -139,7 +141,7 @@ def run(config: GradeConfig) -> Table:
     for line in [*too_few(responses, config), *said, *missed_options(responses)]:
         print_note(line)
     if config.out is not None:
-        write_jsonl(config.out / "samples.jsonl", map(_row, responses))
+        write_jsonl(config.out / "samples.jsonl", map(_row, in_order_of_the_files(responses)))
         results = {"grades": counts, "confusion": labelled, "table": table.records()}
         write_text(config.out / "summary.json", to_json(results, indent=1) + "\n")
         written, figures = write_table(table, config.out, config.format), config.figure_paths(config.out)
@@ -155,7 +157,7 @@ def _responses(rollouts: Rollouts, problems: Sequence[Problem], config: GradeCon
     for number, (group, problem) in enumerate(zip(rollouts, problems, strict=True)):
         meta = {name: str(value) for name, value in problem.meta.items()}
         about = [grader_for(problem, config.grader).version, problem.prompt, problem.answer, meta]
-        thinking = in_thought(group.prompt)
+        thinking = opens_thought(group.prompt)
         for rollout in group.rollouts:
             key = digest(*about, rollout.response, rollout.truncated, *([thinking] if thinking else []))
             label = None if rollout.reward is None else bool(reaches(rollout.reward.outcome, config.threshold))
@@ -299,10 +301,18 @@ def missed_options(responses: Sequence[Response]) -> list[str]:
     ]
 
 
+def in_order_of_the_files(responses: Sequence[Response]) -> list[Response]:
+    """The responses by the rows that they were read from: a group may have rows that are far apart."""
+    return sorted(responses, key=lambda response: (response.rollout.place or ("", 0))[:2])
+
+
 def _row(response: Response) -> dict[str, Any]:
     """A row of samples.jsonl. `correct` is the new grade, `label` the label of the file."""
     problem, rollout = response.problem, response.rollout
+    file, row, name = rollout.place or ("", 0, None)
     return {
+        **({"file": Path(file).name, "row": row} if row else {}),
+        **({"id": name} if name is not None else {}),
         **({"by": response.by} if response.by else {}),
         **({"step": problem.meta["step"]} if "step" in problem.meta else {}),
         **({"source": problem.source} if problem.source else {}),

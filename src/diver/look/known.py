@@ -58,6 +58,16 @@ def known_problems(rollouts: Rollouts, path: Path, grader: str) -> tuple[list[Pr
     return problems, f"{path.name}: --grader auto: {'; '.join(parts)}"
 
 
+def without_reference(rollouts: Rollouts, grader: str) -> Iterator[str]:
+    """Leave out the groups without a reference answer where others have one and it decides; says how many."""
+    empty = [group for group in rollouts if not group.problem.answer.strip()]
+    by_answer = grader in BY_ANSWER or (grader == AUTO and TRAIN not in rollouts.layouts)
+    if by_answer and 0 < len(empty) < len(rollouts):
+        first = f"the first is {empty[0].problem.id!r}"
+        yield f"{len(empty):,} of {len(rollouts):,} groups have no reference answer: left out ({first})"
+        rollouts[:] = [group for group in rollouts if group.problem.answer.strip()]
+
+
 def _by_index(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reasoned]:
     """Reference answers that count the options become letters, unless more responses say a number than choose an
     option."""

@@ -68,12 +68,13 @@ class Job(NamedTuple):
 
 
 class SamplingParams(NamedTuple):
-    """A response has at most `max_tokens`; it ends with the model's end token, or one of `stop_token_ids`.
-    Temperature 0 takes the most likely token."""
+    """A response has at most `max_tokens`; it ends with the model's end token, or one of `stop_token_ids`. Servers and
+    vLLM also end it before a text of `stop`. Temperature 0 takes the most likely token."""
 
     temperature: float
     max_tokens: int
     stop_token_ids: Sequence[int] = ()
+    stop: Sequence[str] = ()
 
 
 class Generator(Protocol):

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
+from diver.core.endings import EMPTY, FAILED, is_cut_off
 from diver.core.extras import missing
 from diver.core.settings import NonNegativeInt, Positive, PositiveInt, settings
 from diver.core.types import DiverError, Grade, Rollout
@@ -23,9 +24,8 @@ logger = logging.getLogger(__name__)
 PROXIES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 LONGEST_WAIT = 900.0  # seconds that a server may ask to wait before a retry
 LONGEST_RESPONSE, TOKENS_PER_SECOND = 900.0, 10  # seconds per response; tokens per second on a busy server
-UNFINISHED = ("abort", "error", "content_filter")
-"""The reasons with which servers return a response that they ended: vLLM and SGLang, such as to load new weights, and
-providers whose filter removes text."""
+THOUGHTS = ("reasoning_content", "reasoning")
+"""Where servers put the text that their parser of reasoning takes out of the response."""
 _GENERATION_CONFIG = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 PLAIN_SAMPLING: dict[str, dict[str, Any]] = {
     "vllm": _GENERATION_CONFIG,
@@ -72,9 +72,9 @@ class Endpoint:
 class Refused(DiverError):
     """A request that the server does not answer; others may be answered."""
 
-    def __init__(self, message: str, request: Request) -> None:
+    def __init__(self, message: str, request: Request, tokens: int = 0) -> None:
         super().__init__(message)
-        rollout = Rollout("", num_tokens=0, index=request.sample, grade=Grade.ERROR)
+        rollout = Rollout("", num_tokens=tokens, index=request.sample, grade=Grade.ERROR)
         self.generation = Generation(*request.key, rollout)
 
 
@@ -122,7 +122,7 @@ class EndpointGenerator:
         extra = PLAIN_SAMPLING.get(self.owner, {}) | dict(self.endpoint.extra)
         extra |= {"stop_token_ids": list(params.stop_token_ids)} if params.stop_token_ids else {}
         body = {"model": self.name, "temperature": params.temperature, "top_p": 1.0, "max_tokens": params.max_tokens}
-        body["extra_body"] = extra
+        body |= {"extra_body": extra, **({"stop": list(params.stop)} if params.stop else {})}
         waiting = (request for request in requests if request.key not in have)
         tasks: set[asyncio.Task[Generation]] = set()
         refused: list[Refused] = []
@@ -232,28 +232,34 @@ class EndpointGenerator:
             raise self._error(error) from None
         except ValueError as error:
             raise self._malformed(request, f"not JSON, {one_line(error)}") from None
-        return self._generation(request, reply)
+        return self._generation(request, reply, body["max_tokens"])
 
-    def _generation(self, request: Request, reply: Any) -> Generation:
+    def _generation(self, request: Request, reply: Any, max_tokens: int) -> Generation:
         try:
             choice, tokens = reply.choices[0], reply.usage.completion_tokens
-            # A server that parses reasoning out leaves no content where the response was cut off before its end.
-            text = choice.text if isinstance(request.prompt, str) else choice.message.content or ""
+            message = choice if isinstance(request.prompt, str) else choice.message
+            text = choice.text if isinstance(request.prompt, str) else message.content or ""
             reason = choice.finish_reason
         except (AttributeError, TypeError, IndexError, KeyError):
             raise self._malformed(request, f"a part is missing in {str(reply)[:200]!r}") from None
         if not isinstance(text, str) or not isinstance(tokens, int):
             raise self._malformed(request, f"the text or the number of tokens is missing in {str(reply)[:200]!r}")
-        if reason in UNFINISHED:
+        if str(reason).lower() in FAILED:
             raise self._malformed(request, f"finish_reason is {reason!r}")
+        # Some servers say `stop` of a response at the limit. One that was cut inside its thought has no text.
+        truncated = is_cut_off(reason) or tokens >= max_tokens
+        thought = next((name for name in THOUGHTS if getattr(message, name, None)), "")
+        if not (text.strip() or truncated) and (thought or tokens > EMPTY[isinstance(request.prompt, str)]):
+            where = f", its text is in {thought}: start the server without a reasoning parser" if thought else ""
+            raise self._malformed(request, f"no text in {tokens} tokens{where}", tokens)
         if isinstance(request.prompt, str):  # some tokenizers add a leading space to a continuation
             text = text.removeprefix(" ")
-        rollout = Rollout(text, num_tokens=tokens, index=request.sample, truncated=reason == "length")
+        rollout = Rollout(text, num_tokens=tokens, index=request.sample, truncated=truncated)
         return Generation(*request.key, rollout)
 
-    def _malformed(self, request: Request, reason: str) -> Again:
+    def _malformed(self, request: Request, reason: str, tokens: int = 0) -> Again:
         what = f"the reply to problem {request.problem_id!r}, sample {request.sample} is not a completion ({reason})"
-        return Again(Refused(f"{self.endpoint.url}: {what}; is this an OpenAI-compatible endpoint?", request))
+        return Again(Refused(f"{self.endpoint.url}: {what}; is this an OpenAI-compatible endpoint?", request, tokens))
 
     def _error(self, error: Any) -> DiverError:
         url = self.endpoint.url

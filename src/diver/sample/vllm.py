@@ -30,6 +30,7 @@ def sampling_params(request: Request, params: SamplingParams) -> dict[str, Any]:
         "min_p": 0.0,
         "max_tokens": params.max_tokens,
         "stop_token_ids": list(params.stop_token_ids),
+        "stop": list(params.stop),
         "skip_special_tokens": True,
     }
 

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from diver.core.endings import NEXT_QUESTION
 from diver.core.files import packaged_table
 from diver.core.progress import progress
 from diver.core.types import DiverError, Problem
-from diver.tasks.verify import get_grader
+from diver.tasks.verify import get_grader, opens_thought
 
 QUESTION = "{QUESTION}"
 PART = 256  # prompts tokenised at a time; a million at once would take 20 GB
@@ -22,7 +23,8 @@ class Template:
     """`user` holds {QUESTION} once; `assistant` is the beginning of every response, put into the prompt.
 
     As flat text (`chat` False): the parts that are not empty, an empty line between them, each behind its label. As
-    roles (`chat` True): through the tokenizer's chat template, `assistant` after the generation prompt.
+    roles (`chat` True): through the tokenizer's chat template, `assistant` after the generation prompt. With a text of
+    `stop` a base model begins another question of its own; a chat model has end marks.
     """
 
     user: str = QUESTION
@@ -31,6 +33,11 @@ class Template:
     chat: bool = False
     user_label: str = ""
     assistant_label: str = ""
+    stop: tuple[str, ...] = NEXT_QUESTION
+
+    def stop_texts(self, prompt: Any) -> tuple[str, ...]:
+        """Where a response to the rendered prompt ends; a thought may write such a line."""
+        return () if self.chat or not isinstance(prompt, str) or opens_thought(prompt) else tuple(self.stop)
 
 
 class ChatPrompt(str):

@@ -305,6 +305,13 @@ def test_an_answer_inside_a_thought_that_the_prompt_opened_is_not_judged(chat, m
     assert batch.metrics["grade/no_answer"] == 0.5 and batch.extra["outcome"] == [1, 0, 0, 0] * 2
 
 
+def test_a_prompt_that_only_mentions_a_thought_opens_none():
+    batch = Batch()
+    batch.given["prompts"] = [f"Without a <think> block: {prompt}" for prompt in batch.given["prompts"]]
+    adapter("grpo", arguments())(**batch.given)
+    assert batch.metrics["reward/outcome"] == 0.75 and batch.metrics["grade/no_answer"] == 0
+
+
 def test_groups_that_are_not_whole_are_told():
     batch = Batch()
     for name in ("prompts", "completions", "completion_ids", "answer"):

@@ -66,7 +66,7 @@ SCANNERS = [
     lambda text: GRADERS["choice"].answer_end(text, OPTIONS, True),
     lambda text: exact.compare(text, "5"),
     lambda text: echo.without_echoes(text, MATH),
-    echo._bare,
+    echo._tokens.__wrapped__,
     lambda text: GRADERS["math"].grade(text, MATH),
     lambda text: GRADERS["gsm8k"].grade(text, MATH),
     lambda text: GRADERS["math"].final_answer(text, MATH),

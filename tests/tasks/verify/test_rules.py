@@ -8,6 +8,7 @@ names these rules (`math@16+...`): were they to mean two things, `diver eval` wo
 
 import json
 import os
+import re
 import sys
 import tomllib
 from functools import cache
@@ -31,6 +32,12 @@ ADVICE = (
 COUNTDOWN = {"numbers": [3, 5, 9], "target": 24}
 STEPS = r"\( 5 \times 3 = 15 \) \( 15 + 9 = 24 \)"
 MAZE = {"size": 2, "start": "a1", "goal": "b2", "walls": []}
+REPEATED = re.compile(r"<<(.+?)\|(\d+)>>")
+
+
+def repeat(found):
+    """`<<TEXT|N>>` of hacks.toml: N times TEXT."""
+    return found[1] * int(found[2])
 
 
 def read(name):
@@ -46,6 +53,13 @@ def cases():
         for by in {name, "gsm8k"}:
             found[by][kind] = [
                 (Problem("p", *asked or ["q"], gold, verifier=by), text, opened) for gold, text, *asked in pairs
+            ]
+    for kind, table in read("hacks.toml").items():
+        pairs = [*table["honest"], *table["hacks"]]
+        for by in [table["grader"]] if "grader" in table else ["math", "gsm8k"]:
+            found[by][f"hacks: {kind}"] = [
+                (Problem("p", *asked or ["q"], gold, verifier=by), REPEATED.sub(repeat, text), False)
+                for gold, text, *asked in pairs
             ]
     for kind, table in read("classes.toml").items():
         lines = [line.split(" | ") for part in ("right", "wrong") for line in table[part].strip().splitlines()]
@@ -127,6 +141,25 @@ def test_a_grade_changes_with_its_rules_only(name):
     assert lengths[0] == lengths[1], (
         "New answers: run `python tests/tasks/verify/test_rules.py`, which adds their grades."
     )
+
+
+def test_the_table_of_speed_is_of_the_present_rules():
+    """docs/verification.md and docs/scale.md have the numbers of benchmarks/results/verify.json."""
+    root = HERE.parents[2]
+    report = json.loads((root / "benchmarks" / "results" / "verify.json").read_text(encoding="utf-8"))
+    measured = {result["grader"].partition("+")[0] for result in report["results"]}
+    assert measured == {f"{name}@{GRADERS[name].rules}" for name in ("math", "gsm8k")}, (
+        "The rules are newer than the table of speed: run `python benchmarks/verify.py`, and write its numbers into "
+        "docs/verification.md and docs/scale.md."
+    )
+    page = (root / "docs" / "verification.md").read_text(encoding="utf-8").partition("## Speed")[2]
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+    for result in report["results"]:
+        numbers = (result["plain_cpu_s"], result["ours_warm_cpu_s"], result["times_warm"])
+        cells = [f" {number:.2f} " for number in numbers[:2]] + [f" {numbers[2]:.1f} "]
+        assert any(all(cell in row for cell in cells) for row in rows), (result["load"], result["grader"], cells)
+    slowest = min(result["times_warm"] for result in report["results"])
+    assert f"between {slowest:.1f} and" in (root / "docs" / "scale.md").read_text(encoding="utf-8")
 
 
 def main():

@@ -87,6 +87,25 @@ def test_no_answer_stands_inside_an_open_thought(verifier):
     assert plain.outcomes.tolist() == closed.outcomes.tolist() == [1, 1, 1, 0, 0, 0]
 
 
+@pytest.mark.parametrize(
+    ("prompt", "opens"),
+    [
+        ("<|assistant|>\n<think>\n", True),
+        ("User: 2+3?\n\nAssistant: <think>", True),
+        ("The reasoning is enclosed in <think> </think>. User: 2+3? Assistant: <think>", True),
+        ("Use no <think> block.\n<think> ", True),
+        ("Do not use a <think> block. What is 2+3?", False),
+        ("<|system|>You may think in a <think> block first.\n<|assistant|>\n", False),
+        ("Is `<think>` closed by `</think>`? <think> is mine. What is 2+3?", False),
+        ("<|assistant|>\n<think>\n\n</think>\n\n", False),
+    ],
+)
+def test_only_a_prompt_that_ends_with_an_open_thought_opens_it(prompt, opens):
+    known, right = RIGHT["math"]
+    (group,) = verify([Group(known, (Rollout(right), Rollout(f"hm </think> {right}")), prompt=prompt)])
+    assert [str(r.grade) for r in group.rollouts] == ["no_answer" if opens else "correct", "correct"]
+
+
 CUT = [  # (verifier, whether the prompt opened a thought, what was written before the cut, its grade)
     ("math", False, r"So \boxed{24}. And now the next problem: 7 +", "correct"),
     ("math", False, r"So \boxed{25}. And now the next problem: 24 +", "wrong"),

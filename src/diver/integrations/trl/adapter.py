@@ -31,7 +31,7 @@ from diver.recipe.data import Source
 from diver.recipe.verification import Verification
 from diver.sample.base import is_truncated
 from diver.tasks.sources import to_problem
-from diver.tasks.verify import DEFAULT, get_grader, in_thought, verdicts, with_keys
+from diver.tasks.verify import DEFAULT, get_grader, in_thought, opens_thought, verdicts, with_keys
 
 Row = tuple[Problem, str, Rollout]
 """A problem, its prompt as a text, and a rollout."""
@@ -283,7 +283,7 @@ class GroupAdvantage:
         The tokens are read, since TRL may have removed the thought from a parsed message.
         """
         text = self._rendered(prompt)
-        return in_thought(text) and in_thought(self.tokenizer.decode(list(ids), skip_special_tokens=False), True)
+        return opens_thought(text) and in_thought(self.tokenizer.decode(list(ids), skip_special_tokens=False), True)
 
     def _problems(self, prompts: Sequence[Any], inputs: Mapping[str, Any]) -> list[Problem]:
         if self.problems is not None:

@@ -19,7 +19,7 @@ from diver.recipe.verification import Verification
 from diver.sample.base import is_truncated
 from diver.sample.hf import end_tokens
 from diver.tasks.sources import to_problem
-from diver.tasks.verify import Verdict, in_thought, verdicts, with_keys
+from diver.tasks.verify import Verdict, opens_thought, verdicts, with_keys
 
 
 @register(NAME)
@@ -47,7 +47,7 @@ class DiverRewardManager(RewardManagerBase):
         prompt = int(row.batch["attention_mask"][: row.batch["prompts"].shape[-1]].sum())
         truncated = cut(self.config, self.ends, tokens, prompt)
         response = self.tokenizer.decode(tokens, skip_special_tokens=True)
-        thinking = in_thought(self.tokenizer.decode(row.batch["prompts"].tolist(), skip_special_tokens=False))
+        thinking = opens_thought(self.tokenizer.decode(row.batch["prompts"].tolist(), skip_special_tokens=False))
         problem = problem_of(columns)
         grade, end = await self.grader.grade(response, problem, truncated, thinking)
         outcome = float(grade is Grade.CORRECT)

@@ -129,9 +129,9 @@ class Counting(EndpointGenerator):
         super().__init__(endpoint)
         self.prompt_tokens: dict[str, int | None] = {}
 
-    def _generation(self, request: Request, answer: Any) -> Generation:
+    def _generation(self, request: Request, answer: Any, max_tokens: int) -> Generation:
         self.prompt_tokens[request.problem_id] = getattr(answer.usage, "prompt_tokens", None)
-        return super()._generation(request, answer)
+        return super()._generation(request, answer, max_tokens)
 
 
 def run(judge: Judge, log: Log = print) -> None:

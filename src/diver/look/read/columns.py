@@ -43,9 +43,13 @@ class Columns:
     logprobs: str = ""
     """The column of the log-probabilities of the sampled tokens."""
 
+    keep_prompt: bool = False
+    """Keep the prompt in responses that begin with it. By default it is cut off where most responses of a file do."""
+
     def named(self) -> dict[str, str]:
         """The columns that the user names, of settings that have others, too."""
-        return {field.name: path for field in fields(Columns) if (path := getattr(self, field.name))}
+        given = {field.name: getattr(self, field.name) for field in fields(Columns) if field.name != "keep_prompt"}
+        return {name: path for name, path in given.items() if path}
 
 
 class File(NamedTuple):

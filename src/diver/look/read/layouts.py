@@ -3,14 +3,17 @@
 A new layout is an entry of layouts.toml; rows that are nested are first made plain by a function of its own.
 """
 
+import json
 import math
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from diver.core.endings import is_cut_off
 from diver.core.files import number, read_jsonl, table
 from diver.core.run_folder import groups_from_rows, read_grade
+from diver.core.seeds import digest
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 from diver.look.read import values
 from diver.look.read.columns import DATA, NAMES, OUTCOMES, SESSION, Columns, File, Part, Row
@@ -24,6 +27,7 @@ NO_OUTCOMES = frozenset({"epoch", "seed", "length", "gen_step", "advantages"}).u
 """Columns of numbers that are no outcome, even where no other column is of numbers."""
 ROW_NUMBER = re.compile(r"|Unnamed: \d+|index|level_\d+|__index_level_\d+__")
 """Columns in which pandas writes the number of the row: no measure of a response."""
+SAMPLE_NUMBERS = frozenset("sample sample_id sample_idx sample_index attempt trial repeat".split())
 LIMITS = ("max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens", "context_length")
 """What stopped a trace of verifiers that is truncated, besides the length of its last response."""
 # Correct, incorrect, partial, no answer. Half for a partial one, as in inspect's mean, would be correct;
@@ -38,7 +42,10 @@ def diver_train(file: File) -> Iterator[Part]:
 
 def diver_eval(file: File) -> Iterator[Part]:
     """Generations, with the grades that stand beside them in a result folder."""
-    in_folder, rows = file.path.parent.name == "generations", list(file.rows)
+    in_folder, written = file.path.parent.name == "generations", [*file.rows]
+    rows = [*{(row["key"], row["problem"], row["sample"]): (where, row) for where, row in written}.values()]
+    if twice := len(written) - len(rows):
+        file.notes.append(f"{file.path}: {twice:,} rows are of samples that occur again: the last of each is read")
     grades = _stored_grades(file, rows)
     places = {(row["key"], row["problem"]): place for place, (_, row) in enumerate(rows)}
     each = [placed for placed in rows for _ in range(placed[1].get("count", 1))]
@@ -128,17 +135,24 @@ def ms_swift(file: File) -> Iterator[Part]:
 def lm_eval(file: File) -> Iterator[Part]:
     """lm-eval repeats the responses of a document for each of its filters: the first filter is read.
 
-    Documents are numbered within a task, which only the name of the file says.
+    Up to 0.4.6 no column names the filter, so a document that occurs again with the same responses is that of another
+    filter. Documents are numbered within a task, which only the name of the file says.
     """
     named = re.fullmatch(r"samples_(.+)_\d{4}-\d\d-\d\d(?:T[\d.-]+)?", file.path.stem)
     task = named[1] if named else ""
 
     def of_filter() -> Iterator[tuple[str, Row]]:
         first: Row = {}
+        seen: set[str] = set()
         for where, row in file.rows:
             first = first or row
-            repeated = f"{file.path}: the rows of filter {first['filter']!r}; the others repeat their responses"
-            if row["filter"] == first["filter"]:
+            known = first["filter"]
+            named = "the first filter" if known is None else f"filter {known!r}"
+            repeated = f"{file.path}: the rows of {named}; the others repeat their responses"
+            document = digest(row["id"], row["group"], row["response"])
+            again = known is None and row["id"] is not None and document in seen
+            if row["filter"] == known and not again:
+                seen.add(document)
                 yield where, {**row, "source": task}
             elif repeated not in file.notes:
                 file.notes.append(repeated)
@@ -240,7 +254,7 @@ def prime_rl_row(where: str, row: Row) -> Iterator[Row]:
             "reward": math.fsum(r["score"] * r.get("weight", 1.0) for r in rewards) if rewards else None,
             "logprobs": [x for node in sampled for x in node.get("logprobs") or ()] or None,
             "advantage": next((x for node in sampled for x in node.get("advantages") or ()), None),
-            "truncated": ends[-1:] == ["length"] or trace.get("stop_condition") in LIMITS,
+            "truncated": any(map(is_cut_off, ends[-1:])) or trace.get("stop_condition") in LIMITS,
         }
 
 
@@ -279,7 +293,7 @@ def inspect_ai_row(where: str, row: Row) -> Iterator[Row]:
         yield {
             **about,
             "response": values.content_text(table(choice, "message").get("content")),
-            "truncated": choice.get("stop_reason") in ("max_tokens", "model_length"),
+            "truncated": is_cut_off(choice.get("stop_reason")),
         }
 
 
@@ -353,7 +367,14 @@ def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:
     nested = file.rows
 
     def plain_rows() -> Iterator[tuple[str, Row]]:
+        once: set[int] = set()
+        twice = 0
         for where, row in nested:
+            if not SAMPLE_NUMBERS.isdisjoint(row):  # without a number, two samples may be equal
+                if (content := hash(json.dumps(row, default=str))) in once:
+                    twice += 1
+                    continue
+                once.add(content)
             if missing := {*layout["columns"]} - row.keys():
                 raise DiverError(f"{where}: has no {', '.join(sorted(missing))}, which the first row of {name} has")
             first[:] = first or row
@@ -366,6 +387,8 @@ def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:
                     raise DiverError(f"{where}: not a row of {name} ({type(error).__name__}: {error})") from error
             seen.update(row, *rows)
             yield from ((where, one) for one in rows)
+        if twice:
+            file.notes.append(f"{file.path}: {twice:,} rows occur again, with the number of their sample: left out")
 
     names = {part: layout.get(part, usual) for part, usual in NAMES.items()}
     names |= {key: [path] for key, path in given.items()}

@@ -7,12 +7,13 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
+from diver.core.endings import is_cut_off
 from diver.core.files import InvalidRow
 from diver.core.seeds import digest
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.diversity import action_key
 from diver.look.read import values
-from diver.look.read.columns import DATA, NAMES, OUTCOMES, SESSION, SOURCES, File, Names, Part, Row
+from diver.look.read.columns import DATA, NAMES, OUTCOMES, SESSION, SOURCES, File, Part, Row
 from diver.tasks.references import final_answer, options_in
 from diver.tasks.sources import first_value, needed, value_at
 
@@ -27,7 +28,6 @@ ROW_ID = re.compile(
     re.IGNORECASE,
 )
 """Columns that may number the problems, or rows (ROW_ID). `diver.look.read.grouping` says when they number problems."""
-CUT_OFF = ("true", "1", "1.0", "truncated", "length", "max_tokens")  # a flag, slime's status, reasons to stop
 APART = dict.fromkeys(("model", "model_name", "model_id", "checkpoint", "policy", "method", "agent", "llm"), "--by")
 APART |= {"epoch": "--step", "iteration": "--step"}
 """Columns that say which model or which policy a response has, and the option that reads them."""
@@ -88,7 +88,7 @@ def named_columns(file: File) -> Iterator[Part]:
         given_by = names["problem"][0] if file.problem_is_named else ""
         ids, certain = (None, given_by) if given_by or group is not None else _ids(row)
         written = digest(prompt) if values.is_turns(value) else ""
-        rollouts = tuple(_rollouts(row, scored, several, names, where))
+        rollouts = tuple(_rollouts(row, scored, several, file, where))
         part = Part(key, Group(problem, rollouts), ids, certain, written, file.path)
         for response, rollout in zip(texts, part.group.rollouts, strict=True):
             if not rollout.response and values.is_turns(response) and not values.is_empty(response):
@@ -362,11 +362,14 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
 
 
 def _rollouts(
-    row: Row, scored: Sequence[tuple[Any, float | None]], several: bool, names: Names, where: str
+    row: Row, scored: Sequence[tuple[Any, float | None]], several: bool, file: File, where: str
 ) -> Iterator[Rollout]:
     """Further columns of a row describe its response. If it may have `several`, a list has the value of each, and
     another value is that of one only if there is one."""
-    described = {name: first_value(row, names[name]) for name in DESCRIBED}
+    described = {name: first_value(row, file.names[name]) for name in DESCRIBED}
+    ids = sorted((name for name in row if rank_of_id(name) < 2), key=rank_of_id, reverse=True)  # that of the row first
+    number = re.search(r"\d+\Z", where)
+    place = (str(file.path), int(number[0]) if number else 0, _first(row, ids, values.identity))
     for index, (response, outcome) in enumerate(scored):
         about = {
             name: value[index] if several and isinstance(value, list) and len(value) == len(scored)
@@ -381,8 +384,9 @@ def _rollouts(
             entropy=values.mean_of(about["entropy"]),
             logprobs=values.by_token(about["logprobs"]),
             num_tokens=values.integer(about["length"]),
-            truncated=str(about["truncated"]).lower() in CUT_OFF or values.is_cut_off(response),
+            truncated=any(map(is_cut_off, [about["truncated"], *values.finish_reasons(response)])),
             advantage=values.mean_of(about["advantage"]),
+            place=place,
         )
 
 

@@ -14,6 +14,7 @@ from diver.core.run_folder import trained_counts, trained_note
 from diver.core.seeds import digest
 from diver.core.types import DiverError, Group
 from diver.look.read.columns import Columns, File, Part
+from diver.look.read.cut import cut
 from diver.look.read.files import RolloutFile, rollout_files
 from diver.look.read.formats import READERS, rows_within
 from diver.look.read.grouping import grouped
@@ -78,7 +79,7 @@ class Rollouts(list[Group]):
         return table.drop(columns=[name for name in table if table[name].isna().all() or (table[name] == "").all()])
 
 
-def read(path: str | Path, *, steps: str = "", **columns: str) -> Rollouts:
+def read(path: str | Path, *, steps: str = "", **columns: Any) -> Rollouts:
     """All rollouts of a file, or of the files of a folder, as groups.
 
     The format is found from the content: TRL, verl, slime and others (docs/measure.md).
@@ -174,6 +175,8 @@ class Reader:
         layout = LAYOUTS[name]
         step = {"any": file.step, "word": file.step_by_word}.get(layout.get("numbered", ""))
         found = parts(name, File(path, chain([first], rows), self.notes, self.outcomes, step=step), self.columns)
+        if name != TRAIN:
+            found = cut(found, path, self.notes, self.columns.keep_prompt)
         try:
             begin = next(found, None)
         except DiverError as error:

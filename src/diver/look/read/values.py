@@ -147,13 +147,11 @@ def _text_of_object(value: Mapping[str, Any], where: str) -> str | None:
     return next((text(value[name], where) for name in (*OBJECT_TEXTS, "text") if name in value), None)
 
 
-def is_cut_off(value: Any) -> bool:
-    """Whether an object of an API says that the response reached the limit of tokens."""
-    return isinstance(value, Mapping) and (
-        value.get("finish_reason") == "length"
-        or value.get("stop_reason") == "max_tokens"
-        or table(value, "incomplete_details").get("reason") == "max_output_tokens"
-    )
+def finish_reasons(value: Any) -> list[Any]:
+    """Why an object of an API says that the response ended."""
+    found = value if isinstance(value, Mapping) else {}
+    names = ("finish_reason", "finishReason", "stop_reason")
+    return [*map(found.get, names), table(found, "incomplete_details").get("reason")]
 
 
 def prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:

@@ -73,7 +73,7 @@ class Grader:
 
     @cached_property
     def version(self) -> str:
-        """Name, rules and packages, by which a stored grade is recognised: "math@19+math-verify-0.9.0"."""
+        """Name, rules and packages, by which a stored grade is recognised: "math@20+math-verify-0.9.0"."""
         return "+".join([f"{self.name}@{self.rules}", *(f"{package}-{version(package)}" for package in self.packages)])
 
     def posed(self, problem: Problem) -> Problem:

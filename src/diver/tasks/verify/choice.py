@@ -8,9 +8,10 @@ What counts as the choice, in this order, always the last of its kind and only a
 2. The last statement, in the languages of `languages`: "the answer is (B)", "Answer: B", "option B is correct", "I
    choose B", "wait, it is B", or "so B" at the end; "the answer is A or B" is no choice. One that is only supposed ("B
    would be correct if ...", "many students think that B is correct") counts where there is no other.
-3. The last line, if it begins with a label ("B. dead organisms") or is the text of one option. Then the last mention of
-   an option ("I would go with option B") that is not rejected there ("option B is wrong", "not option B"). Then the
-   last marked letter: `(B)`, `**B**`, `B)`, or a line that holds nothing else.
+3. The last line, if it begins with a label ("B. dead organisms") or is the text of one option. An option that stands
+   alone below a colon. Then the last mention of an option ("I would go with option B") that is not rejected there
+   ("option B is wrong", "not option B"). Then the last marked letter: `(B)`, `**B**`, `B)`, or a line that holds
+   nothing else.
 4. The last capital that stands alone, where it can be no word and no part of a name: not before a small letter.
 
 Letters in a row, "(A), (B)", "A B" or "B, or maybe C", are no choice, nor are the options of the question once more. A
@@ -35,6 +36,7 @@ from diver.tasks.verify.answer_end import marked_answers
 from diver.tasks.verify.base import Grader
 from diver.tasks.verify.extraction import Statement, after_thought, stated
 from diver.tasks.verify.languages import INSIDE, LABELS
+from diver.tasks.verify.spelling import composed
 
 LETTERS = ascii_uppercase
 NUMBERS = "123456789"
@@ -62,7 +64,8 @@ _REJECTED = (
     rf"{_MARKS}[ \t]{{0,2}}{_COUNTED}[ \t]{{0,2}}(?:{words.IS}[ \t]{{0,2}}(?:{words.NOT}|{words.WRONG})|{words.WRONG}"
     rf"|{words.NOT}[ \t]{{0,2}}(?:{words.IS}|{words.WRONG}|{words.RIGHT})|n['’]est|(?:is|was)n['’]t"
     rf"|(?:cannot|can not|can['’]t|could not|couldn['’]t) be (?:the|{words.RIGHT})"
-    r"|(?:fails|(?:does|do|did|would|will)(?:n['’]t| not) (?:fit|work|hold|apply|match|satisfy|make sense|qualify))\b"
+    r"|(?:fails|(?:does|do|did|would|will)(?:n['’]t| not) (?:fit|work|hold|apply|match|satisfy|make sense|qualify)\b"
+    r"|makes? (?:no|little) sense\b)"
     rf"|(?:{words.IS}[ \t]{{0,2}})?(?:{words.RIGHT}|正解|答え)[ \t]{{0,2}}(?:{words.NOT_AFTER})|{words.ALL_BUT}"
     rf"|[?？]\s{{0,2}}(?:{words.NO}))"
 )
@@ -182,7 +185,7 @@ class Choice(Grader):
     """Grader "choice": correct, wrong or no_answer. Linear in the length of the response."""
 
     name = "choice"
-    rules = 14
+    rules = 15
     template = "boxed"
 
     def check_answer(self, problem: Problem) -> None:
@@ -261,6 +264,7 @@ def _ways(text: str, last_line: str, options: Mapping[str, str], alone: bool) ->
     yield _last(_STATEMENT, text, options)
     guesses = [guess for guess in _GUESS.finditer(last_line) if not _is_word(last_line, guess.start(1), options)]
     yield "" if len({_latin(guess[1]) for guess in guesses}) > 1 else None
+    yield _restated(text, options)
     yield _judged(text, options)
     yield _label(last_line, options)
     yield _last(_MENTION, text, options)
@@ -277,6 +281,18 @@ def _is_listed(text: str, above: str, last_line: str, options: Mapping[str, str]
         return True
     one, other = _whole(above, options), _whole(last_line, options)
     return bool(one and other and one != other)
+
+
+def _restated(text: str, options: Mapping[str, str]) -> str | None:
+    """The one option that stands on a line of its own at the beginning or below a colon, but in no list of options:
+    "The most plausible alternative is:", then "A. He guarded it." What reasons name behind it is not the choice."""
+    lines = [":", *(line for line in text.splitlines() if line.strip()), ""]
+    found = {
+        _by_text(line, options)
+        for before, line, after in zip(lines, lines[1:], lines[2:], strict=False)
+        if before.rstrip(" *_").endswith((":", "：")) and not _ENTRY.match(after)
+    } - {None, ""}
+    return found.pop() if len(found) == 1 else None
 
 
 def _judged(text: str, options: Mapping[str, str]) -> str | None:
@@ -443,6 +459,7 @@ def _labelled(text: str, options: Mapping[str, str]) -> str | None:
 
 
 def _plain(text: str) -> str:
+    text = composed(text)
     return " ".join(_MARKUP.sub("", text).split()).strip(" .。()").casefold()
 
 

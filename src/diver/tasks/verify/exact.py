@@ -87,7 +87,7 @@ def _compared(answer: str, gold: str) -> Grade | None:
     if measured := _by_measure(*words):
         return measured
     scaled = _scaled(*words)
-    (x, x_percent), (y, y_percent) = scaled or (_quantity(a), _quantity(g))
+    (x, x_percent), (y, y_percent) = scaled or (quantity(a), quantity(g))
     if x is None and y is not None and _with_comma(a) == y:
         return Grade.CORRECT
     if x is None or y is None:
@@ -191,7 +191,7 @@ def plain(text: str) -> str:
     return text.strip().rstrip(".,;").rstrip()
 
 
-def _quantity(text: str) -> tuple[Fraction | None, bool]:
+def quantity(text: str) -> tuple[Fraction | None, bool]:
     """The number of a text such as `12`, `12\\%` or `12 \\text{ km}`, and whether it is per cent."""
     percent = text.endswith("%")
     if percent:

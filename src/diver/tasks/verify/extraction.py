@@ -123,12 +123,17 @@ class Span(NamedTuple):
     finished: bool = True
 
 
-def in_thought(text: str, opened: bool = False) -> bool:
-    """Whether a text, a response or the prompt that the model saw, ends inside a thought that it opened.
+def opens_thought(prompt: str) -> bool:
+    """Whether a response to the prompt begins inside a thought: as to a chat template that ends with `<think>`.
 
-    `opened`: the text goes on inside a thought, as a response does to a chat template that ends with `<think>`.
+    A prompt that only mentions `<think>`, in its question or in an instruction, opens none.
     """
-    _, closed, after = text.rpartition("</think>")
+    return prompt.rstrip().endswith("<think>")
+
+
+def in_thought(response: str, opened: bool = False) -> bool:
+    """Whether a response ends inside a thought that it opened, or that its prompt has `opened`."""
+    _, closed, after = response.rpartition("</think>")
     return "<think>" in after or (opened and not closed)
 
 

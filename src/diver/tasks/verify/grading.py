@@ -8,9 +8,11 @@ for it. A new grader is a subclass of `Grader` in a file of its own, and a line 
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
+from diver.core.endings import until_end_mark
 from diver.core.environment import Environment
 from diver.core.extras import require
 from diver.core.settings import choose, import_object
@@ -24,10 +26,11 @@ from diver.tasks.verify.choice import Choice
 from diver.tasks.verify.countdown import CountdownGrader
 from diver.tasks.verify.custom import Custom, call
 from diver.tasks.verify.environment import EnvironmentGrader
-from diver.tasks.verify.extraction import in_thought
+from diver.tasks.verify.extraction import in_thought, opens_thought
 from diver.tasks.verify.mathematics import GSM8K, Mathematics, MathVerify
 from diver.tasks.verify.maze import MazeGrader
 from diver.tasks.verify.reasoning_gym import GraphColoring, ReasoningGymGrader
+from diver.tasks.verify.spelling import composed
 from diver.tasks.verify.workers import Failure, Function, Pool, path_of, shared_pool
 
 logger = logging.getLogger(__name__)
@@ -72,7 +75,7 @@ def verify(groups: Sequence[Group], settings: Verification = DEFAULT, pool: Pool
     rollouts = [(group, rollout) for group in groups for rollout in group.rollouts]
     pairs = [(rollout.response, group.problem) for group, rollout in rollouts]
     truncated = [rollout.truncated for _, rollout in rollouts]
-    thinking = [in_thought(group.prompt) for group, _ in rollouts]
+    thinking = [opens_thought(group.prompt) for group, _ in rollouts]
     found = iter(verdicts(pairs, settings, truncated=truncated, thinking=thinking, pool=pool))
     graded = []
     for group in groups:
@@ -132,7 +135,7 @@ def verdicts(
         grader: the verifier of all pairs. Defaults to the one that each problem names.
         truncated ([B]): whether each response hit its length limit. Such a response without an explicit answer
             (`Grader.holds_answer`) has the grade "truncated".
-        thinking ([B]): whether each prompt ends inside a thought (`extraction.in_thought`). A response that ends inside
+        thinking ([B]): whether each prompt opens a thought (`extraction.opens_thought`). A response that ends inside
             one has no answer, or is truncated.
         pool: worker processes. Defaults to those that this process shares.
 
@@ -145,19 +148,19 @@ def verdicts(
         if len(values) != len(pairs):
             raise ValueError(f"{len(pairs)} pairs but {len(values)} values of {name}")
     by_all = get_grader(grader) if grader else None
-    problems = {id(problem): problem for _, problem in pairs}
+    problems = {id(problem): replace(problem, answer=composed(problem.answer)) for _, problem in pairs}
     graders = {}
     for key, problem in problems.items():
         graders[key] = by_all or get_grader(problem.verifier, f"problem {problem.id!r}: verifier")
         graders[key].check(problem)
     cases = [
-        Case(response, id(problem), bool(cut), bool(opened))
+        Case(until_end_mark(composed(response)), id(problem), bool(cut), bool(opened))
         for (response, problem), cut, opened in zip(pairs, cuts, opens, strict=True)
     ]
     read = {case: _read(case, graders[case.problem], problems[case.problem]) for case in dict.fromkeys(cases)}
     pending = dict.fromkeys(result for result in read.values() if not isinstance(result, Grade))
     decided = _decide(pending, settings, pool) if pending else {}
-    found = {}
+    found: dict[Case, Verdict] = {}
     for case, result in read.items():
         grade, end = Verdict(result) if isinstance(result, Grade) else decided[result]
         if grade is Grade.NO_ANSWER and case.cut:
@@ -168,7 +171,11 @@ def verdicts(
             correct = grade is Grade.CORRECT
             end = graders[case.problem].answer_end(case.response, problems[case.problem], correct)
         found[case] = Verdict(grade, end)
-    return [found[case] for case in cases]
+    # The end of an answer counts characters of the response as it is written.
+    return [
+        Verdict(found[case].grade, found[case].answer_end if response.startswith(case.response) else None)
+        for case, (response, _) in zip(cases, pairs, strict=True)
+    ]
 
 
 def _read(case: Case, grader: Grader, problem: Problem) -> Grade | Pending:

@@ -53,7 +53,7 @@ class Mathematics(Grader):
     """Grader "math"."""
 
     name = "math"
-    rules: int | str = 19
+    rules: int | str = 20
     packages: tuple[str, ...] = ("math-verify", "latex2sympy2-extended", "sympy")
     template = "boxed"
 

@@ -250,8 +250,9 @@ def _last_line(text: str) -> str:
 
 def _last_said(text: str) -> str:
     last = _last(SAID, text)
-    stated = last and not last["asked"] and not _DOUBTED.search(text, max(0, last.start() - 64), last.start())
-    return last["said"] if last and stated else ""
+    if not last or last["asked"] or _DOUBTED.search(text, max(0, last.start() - 64), last.start()):
+        return ""
+    return (_last(SAID, last["said"]) or last)["said"]  # "Final Answer: The final answer is 5."
 
 
 def _plain(text: str) -> str:

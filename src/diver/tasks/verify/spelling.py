@@ -153,6 +153,11 @@ _INDICES = compiled(
 )
 
 
+def composed(text: str) -> str:
+    """The text with one code for each letter: an e with an accent behind it is é."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
 def plain_signs(text: str) -> str:
     """The text in ASCII and commands, so far as its signs have such a spelling; letters stay."""
     return text if text.isascii() else replaced(_COMBINED, text).translate(SIGNS)
