@@ -28,6 +28,8 @@ class Diver(GroupAdvantage):
     Without a tokenizer, it cannot tell a thought that the chat template opened from an answer.
     """
 
+    stock = False
+
     def __init__(self, args: Any, method: str | Method = "diver-mix", **options: Any) -> None:
         super().__init__(SEAM.usable(method), args, None, **options)
 

@@ -315,7 +315,7 @@ def test_an_error_of_another_process_is_told(monkeypatch):
 
     def two_processes(own):
         gathered.extend(own)
-        return [([], "process 0: KeyError: 'gold'"), *own]
+        return [([], None, "process 0: KeyError: 'gold'"), *own]
 
     monkeypatch.setattr(accelerate.utils, "gather_object", two_processes)
     with pytest.raises(DiverError, match="the reward function failed on process 0: KeyError: 'gold'"):
@@ -326,7 +326,7 @@ def test_an_error_of_another_process_is_told(monkeypatch):
 
     with pytest.raises(KeyError):
         adapter("grpo", arguments(), outcome=broken)(**Batch().given)
-    assert gathered[-1] == ([], "process 0: KeyError: 'gold'")
+    assert gathered[-1] == ([], None, "process 0: KeyError: 'gold'")
 
 
 def test_a_run_that_is_extended_keeps_its_schedule():
@@ -429,33 +429,6 @@ def test_a_completion_without_a_limit_was_cut_where_no_end_token_ends_it():
         adapter(penalty, arguments(penalty, max_completion_length=None))
 
 
-SUM = method_named("grpo", loss={"aggregation": "token-sum"})
-
-
-def test_losses_that_an_older_trl_normalises_otherwise_are_refused(monkeypatch):
-    """Before 1.10 "luspo" counts padding, and "dapo" divides each of four optimizer steps by the tokens of all four."""
-    mean = method_named("grpo", loss={"aggregation": "sequence-mean"})
-    for version in ("0.29", "1.9"):
-        monkeypatch.setattr(objective, "installed", lambda version=version: tuple(map(int, version.split("."))))
-        with pytest.raises(DiverError) as error:
-            adapter("grpo", arguments(gradient_accumulation_steps=1))
-        assert str(error.value) == (
-            f"TRL {version} divides the loss of an optimizer step by the tokens of the generation batch. "
-            "Set steps_per_generation=1, as gradient_accumulation_steps is (it is 4), or install TRL 1.10 or newer"
-        )
-        with pytest.raises(DiverError, match=r"Set steps_per_generation=8, as .* \(it is 4\)"):
-            adapter(
-                "grpo", arguments(gradient_accumulation_steps=8)
-            )  # of two generations, each by its own tokens alone
-        adapter("grpo", arguments(gradient_accumulation_steps=4))
-        adapter(mean, arguments(mean, gradient_accumulation_steps=1))
-        with pytest.raises(DiverError, match="which sums a loss over tokens with their padding"):
-            config(SUM)
-    monkeypatch.setattr(objective, "installed", lambda: (1, 10))
-    adapter("grpo", arguments(gradient_accumulation_steps=1))
-    adapter(SUM, arguments(SUM, gradient_accumulation_steps=1))
-
-
 def test_fields_that_an_older_trl_lacks_are_left_out_or_refused(monkeypatch):
     def with_trl(*version):
         monkeypatch.setattr(objective, "installed", lambda: version)
@@ -466,12 +439,8 @@ def test_fields_that_an_older_trl_lacks_are_left_out_or_refused(monkeypatch):
     assert not {"entropy_coef", "use_bias_correction_kl", "off_policy_mask_threshold"} & {*older}
     given = SimpleNamespace(**{name: value for name, value in vars(arguments()).items() if name not in objective.ADDED})
     assert adapter("grpo", given)(**Batch().given) == expected("grpo", 0.0)
-    for method, told in (
-        ("entropy-bonus", "TRL 0.24 is installed, without entropy_coef = 0.001: 1.8 or newer is needed"),
-        (SUM, "TRL 0.24 is installed, which sums a loss over tokens with their padding: .* 1.10 or newer"),
-    ):
-        with pytest.raises(DiverError, match=told):
-            config(method)
+    with pytest.raises(DiverError, match="0.24 is installed, without entropy_coef = 0.001: 1.8 or newer is needed"):
+        config("entropy-bonus")
     with_trl(0, 21)
     with pytest.raises(
         DiverError, match="TRL 0.21 is installed, which normalises every advantage again: 0.22 or newer"
@@ -502,27 +471,15 @@ def test_what_is_changed_after_the_adapter_is_made_is_found():
     assert reward(**Batch().given) == expected("grpo", 0.0)
 
 
-def test_a_loss_that_an_older_unsloth_does_not_have(monkeypatch):
-    class UnslothGRPOConfig(SimpleNamespace):
-        pass
-
-    monkeypatch.setattr("diver.integrations.trl.objective.installed", lambda: (0, 24))
-    args = UnslothGRPOConfig(**vars(arguments("high-entropy")))
-    with pytest.raises(
-        DiverError, match=r"'high-entropy': an Unsloth for TRL up to 0\.24 trains on tokens of low entropy"
-    ):
-        adapter("high-entropy", args)
-    adapter("high-entropy", arguments("high-entropy"))  # TRL's own
-    monkeypatch.setattr("diver.integrations.trl.objective.installed", lambda: (1, 15))
-    adapter("high-entropy", UnslothGRPOConfig(**vars(arguments("high-entropy"))))
-
-
 class Trainer:
     """What the adapter looks for in the trainer that calls it."""
 
     def __init__(self, reward_funcs, args):
         self.reward_funcs, self.args, self.processing_class = reward_funcs, args, Tokenizer()
-        self.model = SimpleNamespace(training=True)
+        self.model, self.state = SimpleNamespace(training=True), object()
+
+    def compute_loss(self, model, inputs):
+        """TRL's."""
 
     def call(self, index=0):
         return self.reward_funcs[index](**Batch().given)
@@ -535,13 +492,8 @@ def brevity(completions, **_):
 @pytest.mark.parametrize(
     ("before", "weights", "told"),
     [
-        ([brevity], None, "reward functions brevity: TRL would add their rewards to an advantage that is normalised"),
+        ([brevity], None, r"reward functions brevity: TRL would add .* set trainer.reward_weights\[0\] = 0 before"),
         ([brevity], [0.1, 1.0], "reward functions brevity: TRL would add"),
-        (
-            [],
-            [2.0],
-            "reward_weights gives the advantage the weight 2.0, but the advantage is already normalised: give it 1",
-        ),
         ([brevity], [0.0, 1.0], None),
         ([], [1.0], None),
     ],
@@ -589,27 +541,6 @@ def test_every_batch_has_all_columns_of_trls_table():
     assert np.isnan([*nothing.extra.values()]).all()
 
 
-def test_a_trainer_with_a_loss_of_its_own_is_refused():
-    class GRPOTrainer(Trainer):
-        def _compute_loss(self, model, inputs):
-            """TRL's."""
-
-    class GMPOTrainer(GRPOTrainer):
-        def _compute_loss(self, model, inputs):
-            """Another."""
-
-    args = arguments()
-    with pytest.raises(DiverError, match=r"GMPOTrainer has a loss of its own \(_compute_loss\), which is not that of"):
-        GMPOTrainer([adapter("grpo", args)], args).call()
-    trainer = GRPOTrainer([adapter("grpo", args)], args)
-    assert trainer.call() == expected("grpo", 0.0)
-    trainer.aux_loss_enabled = True
-    with pytest.raises(
-        DiverError, match="the load-balancing loss of a mixture of experts, .* router_aux_loss_coef=0.0"
-    ):
-        trainer.call()
-
-
 def test_a_trainer_that_was_made_with_another_configuration_is_refused():
     """TRL's trainer copies most fields, so a later change of `trainer.args` is not one of its loss."""
     args = arguments()
@@ -621,25 +552,31 @@ def test_a_trainer_that_was_made_with_another_configuration_is_refused():
     with pytest.raises(DiverError) as error:
         trainer.call()
     assert str(error.value) == (
-        "the trainer still has scale_rewards='group', loss_type='dr_grpo', from before its GRPOConfig was changed: "
-        "create the trainer again"
+        "the trainer has scale_rewards='group', loss_type='dr_grpo': correct its GRPOConfig, and create the trainer "
+        "again"
     )
+    trainer.loss_type, trainer.scale_rewards, trainer.epsilon_low = "dapo", "none", 0.3
+    with pytest.raises(DiverError, match="the trainer has epsilon=0.3: correct its GRPOConfig"):
+        trainer.call()
+    trainer.epsilon_low, trainer.aux_loss_enabled = 0.2, True
+    with pytest.raises(DiverError, match="the trainer has router_aux_loss_coef=0.001: correct"):
+        trainer.call()
 
 
 def test_what_an_environment_wrote_in_a_rollout_of_ones_own_is_no_part_of_the_response():
-    """TRL takes `env_mask` of a rollout_func as it takes the mask of tools. Each completion is two tokens of the
-    policy, of which the second is an answer, and one of the environment, which is another answer."""
+    """A rollout_func says so in the column policy_mask. Each completion is two tokens of the policy, of which the
+    second is an answer, and one of the environment, which is another answer."""
     batch, seen = Batch(), []
     batch.given["completions"] = [text + r" \boxed{3}" for text in TEXTS] * 2
     batch.given["completion_ids"] = [[7, last, 9] for last in range(100, 104)] * 2
     reward = adapter("grpo", arguments(), on_step=lambda *given: seen.extend(given[1]))
 
-    def scored(tool_mask_list):
-        return reward(**batch.given)
+    def scored(mask):
+        return reward(**batch.given, policy_mask=[mask] * 8)
 
-    assert scored([[1, 1, 0]] * 8) == expected("grpo", 0.0)
+    assert scored([1, 1, 0]) == expected("grpo", 0.0)
     assert [(r.response, r.tokens) for r in seen[0].rollouts] == [(text, [7, 100 + i]) for i, text in enumerate(TEXTS)]
-    scored([[1, 1, 1]] * 8)
+    scored([1, 1, 1])
     assert [r.length for r in seen[2].rollouts] == [3] * 4 and seen[2].rollouts[0].response.endswith(r"\boxed{3}")
 
 
@@ -764,27 +701,93 @@ def test_rewards_of_another_scale_are_refused_where_lambda_is_relative_to_1():
         adapter("diver-mix", args, outcome=lambda **_: [0.1, 0.0] * 4)(**Batch().given)
 
 
-def test_a_function_that_is_not_for_a_prompt_leaves_it_to_the_others():
-    """Two kinds of problems, each with a verifier of its own; the third function is for neither."""
-    mathematics = [1.0, 0.0, 0.0, 1.0] + [None] * 4
-    code = [None] * 4 + [0.0, 1.0, 0.0, 1.0]
-    functions = [lambda column=column, **_: column for column in (mathematics, code, [None] * 8)]
-    returned = adapter("grpo", arguments(), outcome=functions)(**Batch().given)
-    np.testing.assert_allclose(returned, [1, -1, -1, 1, -1, 1, -1, 1])
+@pytest.mark.parametrize("format_gives", [1.0, 0.0])
+def test_a_further_function_never_says_what_is_correct(format_gives):
+    """The first function is not for the second prompt, and a format is for all: no outcome, and the advantage 0."""
 
-
-def test_one_function_decides_what_is_correct_in_a_group():
-    """A judge that fails for one response would leave its outcome to the format, which is another question."""
-
-    def judge(completions, **_):
-        return [1.0, 0.0, None, 0.0] * 2
+    def accuracy(completions, **_):
+        return [1.0, 0.0, 0.0, 1.0] + [None] * 4
 
     def layout(completions, **_):
-        return [1.0] * 8
+        return [format_gives, 0.0, 0.0, format_gives] * 2
 
-    told = "rows 1 and 2 answer one prompt, but judge and layout give their outcomes; a function gives a number"
-    with pytest.raises(DiverError, match=told):
-        adapter("grpo", arguments(), outcome=[judge, layout])(**Batch().given)
+    batch = Batch()
+    with pytest.warns(UserWarning, match="accuracy gives None where layout gives a number: only the first function"):
+        returned = adapter("grpo", arguments(), outcome=[accuracy, layout])(**batch.given)
+    np.testing.assert_allclose(returned, [1, -1, -1, 1, 0, 0, 0, 0])
+    assert batch.metrics["reward/outcome"] == 0.5 and np.isnan(batch.extra["outcome"][4:]).all()
+
+
+def test_functions_that_are_not_for_the_same_prompts_are_no_reason_to_warn():
+    """A further function that is None where the first is says nothing. One that is None elsewhere adds nothing."""
+
+    def accuracy(completions, **_):
+        return [1.0, 0.0, 0.0, 1.0] + [None] * 4
+
+    def style(completions, **_):
+        return [None] * 8
+
+    with warnings.catch_warnings(action="error"):
+        returned = adapter("grpo", arguments(), outcome=[accuracy, style])(**Batch().given)
+    np.testing.assert_allclose(returned, [1, -1, -1, 1, 0, 0, 0, 0])
+
+
+def test_an_outcome_that_is_none_everywhere_is_told():
+    with pytest.warns(UserWarning, match="no function of `outcome` gives a number for this batch"):
+        returned = adapter("grpo", arguments(), outcome=lambda **_: [None] * 8)(**Batch().given)
+    assert returned == [0.0] * 8
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (None, "None"),
+        ({"reward": 1.0}, "{'reward': 1.0}"),
+        ([{"reward": 1.0}] * 8, r"\[{'reward': 1.0}, "),
+        (["1"] * 8, r"\['1', '1', "),
+        (dict.fromkeys(range(8), 1.0), "{0: 1.0, "),
+        (1.0, "1.0"),
+    ],
+)
+def test_values_that_are_no_rewards_name_their_function(values, shown):
+    def judge(completions, **_):
+        return values
+
+    with pytest.raises(DiverError, match=f"judge returns {shown}.*: a reward function returns a list with a number"):
+        adapter("grpo", arguments(), outcome=judge)(**Batch().given)
+
+
+@pytest.mark.parametrize(
+    "kind", [tuple, np.array, lambda values: (v for v in values), lambda values: [np.float32(v) for v in values]]
+)
+def test_values_of_another_kind_are_rewards(kind):
+    returned = adapter("grpo", arguments(), outcome=lambda **_: kind([0, True, True, 0] * 2))(**Batch().given)
+    np.testing.assert_allclose(returned, [-1, 1, 1, -1] * 2)
+
+
+def test_asynchronous_functions_share_one_loop_and_run_together():
+    """Each waits for the other, and for a lock that the first call made: one loop for all calls, or neither ends."""
+    loops, arrived = [], []
+
+    async def both(name):
+        loops.append(asyncio.get_running_loop())
+        arrived.append(name)
+        for _ in range(1000):  # of another loop, or one after another, the other never comes
+            if len(arrived) % 2 == 0:
+                return [0.0, 1.0, 1.0, 0.0] * 2
+            await asyncio.sleep(0.001)
+        raise AssertionError("the other function does not run")
+
+    async def one(completions, **_):
+        return await both("one")
+
+    async def other(completions, **_):
+        return await both("other")
+
+    reward = adapter("grpo", arguments(), outcome=[one, other], weights=[1.0, 0.0])
+    for _ in range(2):
+        np.testing.assert_allclose(reward(**Batch().given), [-1, 1, 1, -1] * 2)
+    assert len(loops) == 4 and all(loop is loops[0] and loop.is_running() for loop in loops)
 
 
 def test_an_asynchronous_function_in_a_notebook():
@@ -837,8 +840,9 @@ def test_a_reward_function_named_in_a_file(monkeypatch, tmp_path):
 def test_what_the_seam_cannot_give_is_refused():
     with pytest.raises(DiverError, match="a selection drops rollouts"):
         config(method_named("diver-mix", selection={"keep": "most"}))
-    with pytest.raises(DiverError, match="method.loss.name = 'clip-cov': the TRL adapter does not support this loss"):
-        adapter("clip-cov", arguments())
+    for name in ("clip-cov", "high-entropy"):
+        with pytest.raises(DiverError, match=f"method.loss.name = '{name}': the TRL adapter does not support this"):
+            adapter(name, arguments())
     with pytest.raises(DiverError, match="method 'nsr': its advantages do not sum to 0 in a group, and TRL subtracts"):
         config("nsr")
     with pytest.raises(DiverError, match="method 'ucpo' needs logprobs, which TRL does not provide"):
@@ -847,16 +851,12 @@ def test_what_the_seam_cannot_give_is_refused():
         adapter("pass-at-k", arguments("pass-at-k"))
 
 
-@pytest.mark.parametrize(
-    ("name", "loss"),
-    [("grpo", {"aggregation": "token-sum", "entropy_coef": 0.01}), ("high-entropy", {"entropy_coef": 0.01})],
-)
-def test_an_entropy_bonus_of_another_size_is_refused(name, loss):
+def test_an_entropy_bonus_of_another_size_is_refused():
     """TRL's bonus is the mean entropy of a token; ours has the weights of the loss, here those of a sum over tokens."""
     if "entropy_coef" not in config("grpo"):
         pytest.skip("the TRL installed here has no entropy_coef")
     with pytest.raises(DiverError, match="method.loss.entropy_coef = 0.01: TRL adds the mean entropy of the tokens"):
-        config(method_named(name, loss=loss))
+        config(method_named("grpo", loss={"aggregation": "token-sum", "entropy_coef": 0.01}))
     assert config(method_named("grpo", loss={"entropy_coef": 0.01})).get("entropy_coef", 0.01) == 0.01
 
 
