@@ -1,6 +1,7 @@
 """The reward function by itself, in one process, given what TRL gives it."""
 
 import asyncio
+import json
 import math
 import re
 import warnings
@@ -13,10 +14,12 @@ import pytest
 pytest.importorskip("accelerate")
 
 import diver
-from diver.core.types import DiverError, Problem, Progress
+from diver.core.types import DiverError, Grade, Group, Problem, Progress, Rollout
 from diver.integrations.engines import refusals
 from diver.integrations.trl import GroupAdvantage, config, lazy, objective
 from diver.methods import METHODS, method_named
+from diver.tasks.sources import load_problems
+from diver.tasks.verify import verify
 
 TEXTS = [r"so $1+1=2$ \boxed{2}", r"we add: $2=1+1$, \boxed{2}", r"\boxed{3}", r"\boxed{2} it is"]
 OUTCOMES = [1.0, 1.0, 0.0, 1.0]
@@ -175,6 +178,90 @@ def test_batches_that_begin_between_two_optimizer_steps_are_counted():
     for micro in range(0, 18, 3):
         reward(**Batch(step=micro // 2).given)
     assert steps == [1, 2, 3, 4, 5, 6]
+
+
+def test_several_batches_of_one_optimizer_step_are_counted():
+    """Two micro-batches a rollout, four an optimizer step: two rollouts a step, each with a lambda of its own."""
+    steps = []
+    method = method_named("diver-mix", loss={"aggregation": "sequence-mean"})
+    args = arguments(method, steps_per_generation=2, gradient_accumulation_steps=4)
+    reward = adapter(method, args, on_step=lambda step, groups, metrics: steps.append((step, metrics["shaping/coef"])))
+    state = SimpleNamespace(global_step=0, max_steps=4)
+    for global_step in (0, 0, 1, 1, 2):
+        state.global_step = global_step
+        reward(**Batch().given | {"trainer_state": state})
+    reward(**Batch(step=2, steps=4).given)  # `train` was called again, with a state of its own
+    assert steps == [(i, method.shaping_coef(Progress(i - 1, 8))) for i in (1, 2, 3, 4, 5, 5)]
+
+
+def test_lambda_is_that_of_the_first_process(monkeypatch):
+    """The others may have no file of the schedule: here the run was begun with 4 steps, and extended to 40."""
+    import accelerate.utils
+
+    monkeypatch.setattr(
+        accelerate.utils, "gather_object", lambda own: [([], Progress(3, 4), None), *((r, p, e) for r, p, e in own)]
+    )
+    batch = Batch(step=6, steps=80)
+    adapter(*TWO_UPDATES)(**batch.given)
+    assert batch.metrics["shaping/coef"] == method_named("diver-mix").shaping_coef(Progress(3, 4))
+    assert method_named("diver-mix").shaping_coef(Progress(3, 40)) != batch.metrics["shaping/coef"]
+
+
+CHOICES = [["one", "two", "three", "four"], ["red", "green", "blue", "grey"]]
+
+
+def choice_batch(boxes, answers):
+    """Two questions of multiple choice, whose answers are the places of options; a data set has a third."""
+    batch = Batch()
+    batch.given["completions"] = [rf"so \boxed{{{box}}}" for box in boxes]
+    batch.given["choices"] = [choices for choices in CHOICES for _ in range(4)]
+    batch.given["answer"] = [answer for answer in answers for _ in range(4)]
+    rows = [{"prompt": batch.given["prompts"][4 * i], "choices": CHOICES[i], "answer": answers[i]} for i in range(2)]
+    return batch, [*rows, {"prompt": "and?", "choices": CHOICES[0], "answer": answers[2]}]
+
+
+@pytest.mark.parametrize(
+    ("answers", "boxes", "outcomes"),
+    [
+        ((2, 3, 0), "CABD" + "DABC", [1, 0, 0, 0] * 2),  # from 0, by the third row
+        ((2, 3, 4), "BACD" + "CABD", [1, 0, 0, 0] * 2),  # from 1, as the third has 4 of 4 options
+        (("C", "D", "A"), "CABD" + "DABC", [1, 0, 0, 0] * 2),
+        (("blue", "grey", "one"), "CABD" + "DABC", [0, 0, 0, 0, 1, 0, 0, 0]),  # no option of the first question
+    ],
+)
+def test_a_choice_by_index_is_graded_as_diver_train_does(answers, boxes, outcomes, tmp_path):
+    batch, rows = choice_batch(boxes, answers)
+    trainer = Trainer([adapter("grpo", arguments())], arguments())
+    trainer.train_dataset = rows
+    trainer.call = lambda self=trainer: self.reward_funcs[0](**batch.given)
+    trainer.call()
+    assert batch.extra["outcome"] == outcomes
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    known = {p.prompt.splitlines()[0]: p for p in load_problems(str(file))}
+    groups = [
+        Group(known[prompt], [Rollout(text)])
+        for prompt, text in zip(batch.given["prompts"], batch.given["completions"], strict=True)
+    ]
+    assert [float(group.rollouts[0].grade is Grade.CORRECT) for group in verify(groups)] == outcomes
+
+
+@pytest.mark.parametrize("name", ["train_dataset", "eval_dataset"])
+@pytest.mark.parametrize("answer", [None, "", "proof"])
+def test_a_row_without_an_answer_is_found_in_the_data_set(name, answer):
+    """At the first call, which is not about this row; an `outcome` of the user's own needs no answers."""
+    rows = [{"prompt": f"1+{i}?", "answer": str(1 + i)} for i in range(9)]
+    good, rows[7] = [*rows], {"prompt": "1+7?", "answer": answer}
+    for outcome in (None, lambda **_: [1.0, 0.0] * 4):
+        for data, is_bad in ((rows, True), (good, False), (iter(rows), False), ({"hard": rows}, name[:1] == "e")):
+            trainer = Trainer([adapter("grpo", arguments(), outcome=outcome)], arguments())
+            setattr(trainer, name, data)
+            if is_bad and outcome is None:
+                told = rf"^{'hard' if isinstance(data, dict) else name}\[7\]: "
+                with pytest.raises(DiverError, match=told):
+                    trainer.call()
+            elif not isinstance(data, dict) or name[:1] == "e":
+                trainer.call()
 
 
 def test_the_users_own_outcome_in_trls_signature():
@@ -830,6 +917,10 @@ def test_a_reward_function_named_in_a_file(monkeypatch, tmp_path):
     monkeypatch.setenv("DIVER_RECIPE", str(tmp_path / "my.toml"))
     trainer.args = arguments("pass-at-k")
     assert trainer.call() == expected(method_named("pass-at-k", k=2), 0.0)
+    trainer.epsilon_low = 0.3  # of the trainer: its GRPOConfig was changed after it was created
+    with pytest.raises(DiverError, match="the trainer has epsilon=0.3: correct its GRPOConfig"):
+        trainer.call()
+    del trainer.epsilon_low
     trainer.reward_funcs.append(brevity)
     lazy.adapter.cache_clear()
     with pytest.raises(DiverError, match="reward functions brevity: TRL would add"):

@@ -161,7 +161,7 @@ def brevity(completions, **_):
 
 def test_another_reward_function_beside_the_advantage_is_refused(tmp_path):
     trainer = one_step(tmp_path, lambda args, tokenizer: [brevity, GroupAdvantage("diver-mix", args, tokenizer)])
-    with pytest.raises(DiverError, match="reward functions brevity: TRL would add their rewards to an advantage"):
+    with pytest.raises(DiverError, match="reward functions brevity: TRL would add their rewards to the advantage"):
         trainer.train()
 
 
@@ -429,7 +429,7 @@ def test_the_other_trainers_of_trl_are_refused(tmp_path):
     data = Dataset.from_list([{"prompt": "1+1", "answer": "2"}] * 4)
     reward = GroupAdvantage("grpo", args, tokenizer)
     trainer = GMPOTrainer(str(policy_folder()), reward, args=args, train_dataset=data, processing_class=tokenizer)
-    with pytest.raises(DiverError, match=r"GMPOTrainer has a loss of its own \(_compute_loss\)"):
+    with pytest.raises(DiverError, match="GMPOTrainer has a loss of .* where method 'grpo' has .*; train with"):
         trainer.train()
     assert "self.aux_loss_enabled =" in inspect.getsource(trl.GRPOTrainer)  # what the adapter asks of experts
 
@@ -472,7 +472,7 @@ def test_an_environment_with_a_reward_is_carried_as_the_error_says(tmp_path, wei
 
     exec(create.replace("outcome=lambda environments, **_: [e.get_reward() for e in environments]", ""), names)
     with pytest.raises(
-        DiverError, match=r"read it in outcome=lambda .*, and set trainer.reward_weights\[1\] = 0 before"
+        DiverError, match=r"\(get_reward: outcome=lambda .*, and set trainer.reward_weights\[1\] = 0 before"
     ):
         names["trainer"].train()
     exec(create + weight + rest, names)
