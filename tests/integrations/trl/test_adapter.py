@@ -528,6 +528,9 @@ def test_fields_that_an_older_trl_lacks_are_left_out_or_refused(monkeypatch):
     assert adapter("grpo", given)(**Batch().given) == expected("grpo", 0.0)
     with pytest.raises(DiverError, match="0.24 is installed, without entropy_coef = 0.001: 1.8 or newer is needed"):
         config("entropy-bonus")
+    for method in (method_named("grpo", loss={"aggregation": "token-sum"}), "cispo", "sapo"):
+        with pytest.raises(DiverError, match="0.24 is installed, whose loss '.*' is another or none; 1.10 or newer"):
+            config(method)
     with_trl(0, 21)
     with pytest.raises(
         DiverError, match="TRL 0.21 is installed, which normalises every advantage again: 0.22 or newer"

@@ -29,6 +29,7 @@ from diver.core.types import DiverError, Reward
 from diver.integrations.trl import GroupAdvantage, config, lazy, memory
 from diver.integrations.trl.launch import arguments
 from diver.integrations.trl.objective import installed
+from diver.methods import method_named
 from diver.recipe.data import Countdown
 from diver.recipe.recipe import make_recipe
 from diver.tasks.testbeds import policy_folder
@@ -354,6 +355,20 @@ def test_the_examples_of_the_page_train(tmp_path, monkeypatch):
     )
     exec(example("Unsloth"), {"args": args})
     GroupAdvantage("grpo", args, given["tokenizer"])
+
+
+@pytest.mark.parametrize("aggregation", ["token-mean", "sequence-mean"])
+def test_a_loss_that_an_older_trl_normalises_otherwise_is_refused(tmp_path, aggregation):
+    """Before 1.10 a mean over tokens is that of the generation, which has two steps here."""
+    method = method_named("dr-grpo", loss={"aggregation": aggregation})
+    two = {"per_device_train_batch_size": 8, "steps_per_generation": 2}
+    trainer = one_step(tmp_path, lambda *given: GroupAdvantage(method, *given), method=method, **two)
+    if installed() < (1, 10) and aggregation == "token-mean":
+        with pytest.raises(DiverError, match="GRPOTrainer has a loss of .* where method 'dr-grpo' has"):
+            trainer.train()
+    else:
+        trainer.train()
+        assert trainer.state.global_step == 1
 
 
 def test_the_comparison_of_the_page_changes_the_method_alone(tmp_path, monkeypatch):

@@ -57,6 +57,9 @@ ADDED = {
 """The fields of GRPOConfig that came later, with the first TRL that has them. An older one does without them what
 OBJECTIVE says."""
 
+BY_STEPS = (1, 10)
+"""The first TRL whose sum over tokens counts no padding."""
+
 
 def config(method: str | Method) -> dict[str, Any]:
     """What a GRPOConfig must say for `method`: clipping, aggregation, KL, entropy, and that TRL scales nothing.
@@ -109,6 +112,8 @@ def known(fields: Mapping[str, Any]) -> dict[str, Any]:
     name = f"TRL {dotted(version)} is installed"
     if version < OLDEST:
         raise DiverError(f"{name}, which normalises every advantage again: {dotted(OLDEST)} or newer is needed")
+    if (loss := fields.get("loss_type")) in ("luspo", "cispo", "sapo") and version < BY_STEPS:
+        raise DiverError(f"{name}, whose loss {loss!r} is another or none; {dotted(BY_STEPS)} or newer is needed")
     missing = {field for field, since in ADDED.items() if field in fields and version < since}
     if "entropy_coef" in missing and fields["entropy_coef"]:
         since, coef = dotted(ADDED["entropy_coef"]), fields["entropy_coef"]
