@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import importlib.util
 import inspect
 import io
 import json
@@ -24,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "diver"
 IMPORT_PATH = re.compile(r"diver(\.\w+)+(:\w+)?")
@@ -160,12 +161,20 @@ def command(*words: str) -> None:
     from diver import cli
 
     sys.argv = ["diver", *words]
-    with (
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()),
-        contextlib.suppress(SystemExit),
-    ):
-        cli.main()
+    told, reason = io.StringIO(), ""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(told):
+        try:
+            cli.main()
+        except SystemExit as end:
+            reason = (told.getvalue().strip() or f"exit {end.code}") if end.code else ""
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+    if reason:
+        fail(f"diver {' '.join(words)}: {reason.splitlines()[-1]}")
+
+
+def fail(reason: str) -> NoReturn:
+    sys.exit(f"house.py: {reason}")
 
 
 def training_step() -> dict[str, set[str]]:
@@ -227,10 +236,15 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     arguments = parser.parse_args()
     target = arguments.json.resolve() if arguments.json else None
+    imported = importlib.util.find_spec("diver")
+    origin = Path(imported.origin).resolve().parent if imported and imported.origin else None
+    if origin != SOURCE:
+        fail(f"diver is imported from {origin}, and this measures {SOURCE}: set PYTHONPATH={SOURCE.parent}")
     found = size()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for name, path in PATHS.items():
-            entered = path()
+            if not (entered := path()):
+                fail(f"{name} passes no function of {SOURCE}")
             found[f"{name}: files"] = len(entered)
             found[f"{name}: functions"] = sum(map(len, entered.values()))
             if arguments.list:

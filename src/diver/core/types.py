@@ -292,13 +292,14 @@ def trained_on(groups: Iterable[Group]) -> list[Group]:
 
 
 def sampling_metrics(groups: Iterable[Group]) -> dict[str, float]:
-    """The metrics of all sampled rollouts: lengths, and the fraction with each grade where all were graded by us."""
+    """The metrics of all sampled rollouts: their length and the fraction with each grade, where all have one."""
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     grades = [rollout.grade for rollout in rollouts]
+    lengths = [rollout.known_length for rollout in rollouts]
     turns = [rollout.policy_turns for rollout in rollouts if rollout.turns]
     return {
         **({} if None in grades else {f"grade/{grade}": grades.count(grade) / len(grades) for grade in Grade}),
-        "response/length_mean": sum(rollout.length for rollout in rollouts) / len(rollouts),
+        **({} if None in lengths else {"response/length_mean": sum(map(int, filter(None, lengths))) / len(rollouts)}),
         "response/truncated": sum(rollout.truncated for rollout in rollouts) / len(rollouts),
         **({"response/turns_mean": sum(turns) / len(turns)} if turns else {}),
     }

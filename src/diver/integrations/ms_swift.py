@@ -28,6 +28,8 @@ class Diver(GroupAdvantage):
     Without a tokenizer, it cannot tell a thought that the chat template opened from an answer.
     """
 
+    stock = False
+
     def __init__(self, args: Any, method: str | Method = "diver-mix", **options: Any) -> None:
         super().__init__(SEAM.usable(method), args, None, **options)
 
@@ -43,6 +45,9 @@ class Diver(GroupAdvantage):
     def _use(self, args: Any) -> None:
         super()._use(args)
         SEAM.check_settings(self.method, REQUIRED, args)
+        each = args.gradient_accumulation_steps
+        if self.method.loss.aggregation == "token-mean" and args.steps_per_generation != each:
+            raise DiverError(f"ms-swift divides by the tokens of a generation: set steps_per_generation={each}")
         if args.kl_in_reward:
             raise DiverError("ms-swift's kl_in_reward would be subtracted from the advantage: set it to false")
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import numpy as np
 
 from diver.core.types import DiverError
-from diver.losses import CispoLoss, ClipLoss, GspoLoss, HighEntropyLoss, PolicyLoss, SapoLoss
+from diver.losses import CispoLoss, ClipLoss, GspoLoss, PolicyLoss, SapoLoss
 from diver.losses.base import Aggregation
 from diver.methods import Method, check_needs, method_named
 
@@ -25,7 +25,7 @@ class Seam:
     per_token: bool = False
     """Whether it takes one advantage for each token."""
     losses: tuple[type[PolicyLoss], ...] = (ClipLoss,)
-    """The losses that it has."""
+    """The losses that it has. TRL and ms-swift select tokens of high entropy in each micro-batch, which is another."""
     aggregations: tuple[str, ...] = get_args(Aggregation)
     """How it can take the mean of them."""
     terms: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ SEAMS = {
             "TRL",
             carries=("responses", "tokens", "decode", "grades", "keys", "turns"),
             subtracts_mean=True,
-            losses=(ClipLoss, GspoLoss, HighEntropyLoss, CispoLoss, SapoLoss),
+            losses=(ClipLoss, GspoLoss, CispoLoss, SapoLoss),
             terms=("kl_coef", "entropy_coef"),
             knows_limit=True,
         ),
@@ -96,7 +96,7 @@ SEAMS = {
             "ms-swift",
             carries=("responses", "grades", "keys"),
             subtracts_mean=True,
-            losses=(ClipLoss, GspoLoss, HighEntropyLoss),
+            losses=(ClipLoss, GspoLoss),
             aggregations=("token-mean", "sequence-mean"),
             terms=("kl_coef",),
             knows_limit=True,

@@ -129,12 +129,7 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
         by_prompt[key] = problem
     if not by_prompt:
         raise DiverError(f"{origin}: empty, not one problem" + (f"; {invalid[0]}" if invalid else ""))
-    counted, start = by_index([*by_prompt.values()]) if source.verifier in ("auto", "choice") else ({}, 0)
-    if start is None:
-        raise DiverError(
-            f"{origin}: the reference answers of {len(by_prompt)} problems count their options, and whether from 0 or "
-            "from 1 cannot be told; read more problems (limit), or write letters"
-        )
+    counted, start = counted_options([*by_prompt.values()], source, origin)
     given = [counted.get(i, problem) for i, problem in enumerate(by_prompt.values())]
     problems = Problems(map(_with_options, given))
     problems.notes = [*notes]
@@ -162,6 +157,18 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
         reasons = ", ".join(f"{count} {reason} (first at {first[reason]})" for reason, count in counts)
         problems.notes.append(f"{origin}: {len(invalid)} invalid rows left out (skip_invalid_rows): {reasons}")
     return problems
+
+
+def counted_options(problems: Sequence[Problem], source: Source, origin: str) -> tuple[dict[int, Problem], int]:
+    """`by_index` for a source whose verifier may be that of multiple choice. DiverError if the first number is not
+    known."""
+    counted, start = by_index(problems) if source.verifier in ("auto", "choice") else ({}, 0)
+    if start is None:
+        raise DiverError(
+            f"{origin}: the reference answers of {len(problems)} problems count their options, and whether from 0 or "
+            "from 1 cannot be told; read more problems (limit), or write letters"
+        )
+    return counted, start
 
 
 def _is_game(problem: Problem, origin: str) -> bool:

@@ -67,6 +67,7 @@ def prepare(recipe: Recipe) -> Prepared:
     with errors.collected():
         policy = load_configuration(recipe.model)
         _check_context(recipe, policy)
+        _check_generation(recipe, policy)
     errors.raise_found()
     prepared = Prepared(
         _prompted(recipe, train, policy.tokenizer, notes),
@@ -160,6 +161,14 @@ def _check_context(recipe: Recipe, policy: Configuration) -> None:
         raise DiverError(f"sample.stop_token_ids: {unknown[0]} is no token of {name!r}, which has {words}")
     if not end_tokens(policy, policy.tokenizer, recipe.sample.stop_token_ids):
         raise DiverError(f"model.path {name!r}: neither tokenizer nor model has an end token")
+
+
+def _check_generation(recipe: Recipe, policy: Configuration) -> None:
+    try:
+        policy.generation_config.validate(strict=True)
+    except ValueError as error:
+        told = "transformers saves no checkpoint with its generation_config.json; correct or delete the file"
+        raise DiverError(f"model.path {recipe.model.path!r}: {told} ({' '.join(str(error).split())})") from None
 
 
 def _check_environments(recipe: Recipe, problems: Iterable[Problem]) -> None:

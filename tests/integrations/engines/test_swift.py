@@ -65,10 +65,14 @@ def test_settings_that_would_change_the_advantages_are_refused():
         ({"advantage_estimator": "rloo"}, "set advantage_estimator='grpo' (it is 'rloo')"),
         ({"kl_in_reward": True}, "ms-swift's kl_in_reward would be subtracted from the advantage"),
         ({"scale_rewards": "group"}, "set scale_rewards='none' (it is 'group')"),
+        ({"steps_per_generation": 4, "gradient_accumulation_steps": 2}, "set steps_per_generation=2"),
     ):
         with pytest.raises(DiverError) as error:
             ms_swift.Diver(swift_args(**changes))
         assert told in str(error.value)
+    ms_swift.Diver(swift_args(steps_per_generation=2, gradient_accumulation_steps=2))
+    with pytest.raises(DiverError, match="'high-entropy': the ms-swift adapter does not support this loss"):
+        ms_swift.Diver(swift_args(), "high-entropy")
 
 
 def test_two_steps_on_a_cpu(tmp_path):

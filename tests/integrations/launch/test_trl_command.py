@@ -1,6 +1,7 @@
 """What TRL is given for a recipe, without TRL."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from diver.core.types import DiverError
 from diver.integrations.trl.launch import adapters, arguments, command, identity
 from diver.recipe.recipe import make_recipe
 from diver.recipe.run import open_run
+from diver.tasks.testbeds import policy_folder
 from diver.train.prepare import prepare
 
 ROOT = Path(__file__).parents[3]
@@ -129,6 +131,34 @@ def test_adapters_are_no_model_to_train(tmp_path, engine):
         DiverError, match="has LoRA adapters, and diver train trains whole models or new adapters; merge"
     ):
         prepare(recipe)
+
+
+@pytest.mark.parametrize("engine", ["builtin", "trl"])
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"temperature": 0.5, "do_sample": False}, "`temperature`: `do_sample` is not set to `True`"),
+        ({"pad_token_id": -1}, "`pad_token_id` should be positive"),
+        ({"temperature": 0.5, "do_sample": True}, None),
+        ({"suppress_tokens": [13]}, None),
+    ],
+)
+def test_a_generation_config_with_which_no_checkpoint_is_saved_is_refused(tmp_path, engine, settings, told):
+    """Before the first step, as the first checkpoint would be the first to say so."""
+    model = tmp_path / "model"
+    shutil.copytree(policy_folder(), model)
+    saved = json.loads((model / "generation_config.json").read_text()) | settings
+    del saved["_from_model_config"]
+    (model / "generation_config.json").write_text(json.dumps(saved))
+    small = {"data": {"countdown": {"problems": 64}}, "train": {"batch_size": 8, "mini_batch_size": 8}}
+    limits = {"sample": {"max_prompt_tokens": 24, "max_tokens": 28}, "evaluate": {"problems": 4}}
+    recipe = make_recipe({"run": {"engine": engine}, "model": {"path": str(model), "device": "cpu"}, **small, **limits})
+    if told is None:
+        prepare(recipe)
+        return
+    with pytest.raises(DiverError, match=f"saves no checkpoint with its generation_config.json; .*{told}") as error:
+        prepare(recipe)
+    assert "\n" not in str(error.value)
 
 
 def test_the_folder_of_another_engine_is_refused(tmp_path):

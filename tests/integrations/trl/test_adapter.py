@@ -1,6 +1,7 @@
 """The reward function by itself, in one process, given what TRL gives it."""
 
 import asyncio
+import json
 import math
 import re
 import warnings
@@ -13,10 +14,12 @@ import pytest
 pytest.importorskip("accelerate")
 
 import diver
-from diver.core.types import DiverError, Problem, Progress
+from diver.core.types import DiverError, Grade, Group, Problem, Progress, Rollout
 from diver.integrations.engines import refusals
 from diver.integrations.trl import GroupAdvantage, config, lazy, objective
 from diver.methods import METHODS, method_named
+from diver.tasks.sources import load_problems
+from diver.tasks.verify import verify
 
 TEXTS = [r"so $1+1=2$ \boxed{2}", r"we add: $2=1+1$, \boxed{2}", r"\boxed{3}", r"\boxed{2} it is"]
 OUTCOMES = [1.0, 1.0, 0.0, 1.0]
@@ -175,6 +178,90 @@ def test_batches_that_begin_between_two_optimizer_steps_are_counted():
     for micro in range(0, 18, 3):
         reward(**Batch(step=micro // 2).given)
     assert steps == [1, 2, 3, 4, 5, 6]
+
+
+def test_several_batches_of_one_optimizer_step_are_counted():
+    """Two micro-batches a rollout, four an optimizer step: two rollouts a step, each with a lambda of its own."""
+    steps = []
+    method = method_named("diver-mix", loss={"aggregation": "sequence-mean"})
+    args = arguments(method, steps_per_generation=2, gradient_accumulation_steps=4)
+    reward = adapter(method, args, on_step=lambda step, groups, metrics: steps.append((step, metrics["shaping/coef"])))
+    state = SimpleNamespace(global_step=0, max_steps=4)
+    for global_step in (0, 0, 1, 1, 2):
+        state.global_step = global_step
+        reward(**Batch().given | {"trainer_state": state})
+    reward(**Batch(step=2, steps=4).given)  # `train` was called again, with a state of its own
+    assert steps == [(i, method.shaping_coef(Progress(i - 1, 8))) for i in (1, 2, 3, 4, 5, 5)]
+
+
+def test_lambda_is_that_of_the_first_process(monkeypatch):
+    """The others may have no file of the schedule: here the run was begun with 4 steps, and extended to 40."""
+    import accelerate.utils
+
+    monkeypatch.setattr(
+        accelerate.utils, "gather_object", lambda own: [([], Progress(3, 4), None), *((r, p, e) for r, p, e in own)]
+    )
+    batch = Batch(step=6, steps=80)
+    adapter(*TWO_UPDATES)(**batch.given)
+    assert batch.metrics["shaping/coef"] == method_named("diver-mix").shaping_coef(Progress(3, 4))
+    assert method_named("diver-mix").shaping_coef(Progress(3, 40)) != batch.metrics["shaping/coef"]
+
+
+CHOICES = [["one", "two", "three", "four"], ["red", "green", "blue", "grey"]]
+
+
+def choice_batch(boxes, answers):
+    """Two questions of multiple choice, whose answers are the places of options; a data set has a third."""
+    batch = Batch()
+    batch.given["completions"] = [rf"so \boxed{{{box}}}" for box in boxes]
+    batch.given["choices"] = [choices for choices in CHOICES for _ in range(4)]
+    batch.given["answer"] = [answer for answer in answers for _ in range(4)]
+    rows = [{"prompt": batch.given["prompts"][4 * i], "choices": CHOICES[i], "answer": answers[i]} for i in range(2)]
+    return batch, [*rows, {"prompt": "and?", "choices": CHOICES[0], "answer": answers[2]}]
+
+
+@pytest.mark.parametrize(
+    ("answers", "boxes", "outcomes"),
+    [
+        ((2, 3, 0), "CABD" + "DABC", [1, 0, 0, 0] * 2),  # from 0, by the third row
+        ((2, 3, 4), "BACD" + "CABD", [1, 0, 0, 0] * 2),  # from 1, as the third has 4 of 4 options
+        (("C", "D", "A"), "CABD" + "DABC", [1, 0, 0, 0] * 2),
+        (("blue", "grey", "one"), "CABD" + "DABC", [0, 0, 0, 0, 1, 0, 0, 0]),  # no option of the first question
+    ],
+)
+def test_a_choice_by_index_is_graded_as_diver_train_does(answers, boxes, outcomes, tmp_path):
+    batch, rows = choice_batch(boxes, answers)
+    trainer = Trainer([adapter("grpo", arguments())], arguments())
+    trainer.train_dataset = rows
+    trainer.call = lambda self=trainer: self.reward_funcs[0](**batch.given)
+    trainer.call()
+    assert batch.extra["outcome"] == outcomes
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    known = {p.prompt.splitlines()[0]: p for p in load_problems(str(file))}
+    groups = [
+        Group(known[prompt], [Rollout(text)])
+        for prompt, text in zip(batch.given["prompts"], batch.given["completions"], strict=True)
+    ]
+    assert [float(group.rollouts[0].grade is Grade.CORRECT) for group in verify(groups)] == outcomes
+
+
+@pytest.mark.parametrize("name", ["train_dataset", "eval_dataset"])
+@pytest.mark.parametrize("answer", [None, "", "proof"])
+def test_a_row_without_an_answer_is_found_in_the_data_set(name, answer):
+    """At the first call, which is not about this row; an `outcome` of the user's own needs no answers."""
+    rows = [{"prompt": f"1+{i}?", "answer": str(1 + i)} for i in range(9)]
+    good, rows[7] = [*rows], {"prompt": "1+7?", "answer": answer}
+    for outcome in (None, lambda **_: [1.0, 0.0] * 4):
+        for data, is_bad in ((rows, True), (good, False), (iter(rows), False), ({"hard": rows}, name[:1] == "e")):
+            trainer = Trainer([adapter("grpo", arguments(), outcome=outcome)], arguments())
+            setattr(trainer, name, data)
+            if is_bad and outcome is None:
+                told = rf"^{'hard' if isinstance(data, dict) else name}\[7\]: "
+                with pytest.raises(DiverError, match=told):
+                    trainer.call()
+            elif not isinstance(data, dict) or name[:1] == "e":
+                trainer.call()
 
 
 def test_the_users_own_outcome_in_trls_signature():
@@ -348,7 +435,7 @@ def test_an_error_of_another_process_is_told(monkeypatch):
 
     def two_processes(own):
         gathered.extend(own)
-        return [([], "process 0: KeyError: 'gold'"), *own]
+        return [([], None, "process 0: KeyError: 'gold'"), *own]
 
     monkeypatch.setattr(accelerate.utils, "gather_object", two_processes)
     with pytest.raises(DiverError, match="the reward function failed on process 0: KeyError: 'gold'"):
@@ -359,7 +446,7 @@ def test_an_error_of_another_process_is_told(monkeypatch):
 
     with pytest.raises(KeyError):
         adapter("grpo", arguments(), outcome=broken)(**Batch().given)
-    assert gathered[-1] == ([], "process 0: KeyError: 'gold'")
+    assert gathered[-1] == ([], None, "process 0: KeyError: 'gold'")
 
 
 def test_a_run_that_is_extended_keeps_its_schedule():
@@ -462,33 +549,6 @@ def test_a_completion_without_a_limit_was_cut_where_no_end_token_ends_it():
         adapter(penalty, arguments(penalty, max_completion_length=None))
 
 
-SUM = method_named("grpo", loss={"aggregation": "token-sum"})
-
-
-def test_losses_that_an_older_trl_normalises_otherwise_are_refused(monkeypatch):
-    """Before 1.10 "luspo" counts padding, and "dapo" divides each of four optimizer steps by the tokens of all four."""
-    mean = method_named("grpo", loss={"aggregation": "sequence-mean"})
-    for version in ("0.29", "1.9"):
-        monkeypatch.setattr(objective, "installed", lambda version=version: tuple(map(int, version.split("."))))
-        with pytest.raises(DiverError) as error:
-            adapter("grpo", arguments(gradient_accumulation_steps=1))
-        assert str(error.value) == (
-            f"TRL {version} divides the loss of an optimizer step by the tokens of the generation batch. "
-            "Set steps_per_generation=1, as gradient_accumulation_steps is (it is 4), or install TRL 1.10 or newer"
-        )
-        with pytest.raises(DiverError, match=r"Set steps_per_generation=8, as .* \(it is 4\)"):
-            adapter(
-                "grpo", arguments(gradient_accumulation_steps=8)
-            )  # of two generations, each by its own tokens alone
-        adapter("grpo", arguments(gradient_accumulation_steps=4))
-        adapter(mean, arguments(mean, gradient_accumulation_steps=1))
-        with pytest.raises(DiverError, match="which sums a loss over tokens with their padding"):
-            config(SUM)
-    monkeypatch.setattr(objective, "installed", lambda: (1, 10))
-    adapter("grpo", arguments(gradient_accumulation_steps=1))
-    adapter(SUM, arguments(SUM, gradient_accumulation_steps=1))
-
-
 def test_fields_that_an_older_trl_lacks_are_left_out_or_refused(monkeypatch):
     def with_trl(*version):
         monkeypatch.setattr(objective, "installed", lambda: version)
@@ -499,11 +559,10 @@ def test_fields_that_an_older_trl_lacks_are_left_out_or_refused(monkeypatch):
     assert not {"entropy_coef", "use_bias_correction_kl", "off_policy_mask_threshold"} & {*older}
     given = SimpleNamespace(**{name: value for name, value in vars(arguments()).items() if name not in objective.ADDED})
     assert adapter("grpo", given)(**Batch().given) == expected("grpo", 0.0)
-    for method, told in (
-        ("entropy-bonus", "TRL 0.24 is installed, without entropy_coef = 0.001: 1.8 or newer is needed"),
-        (SUM, "TRL 0.24 is installed, which sums a loss over tokens with their padding: .* 1.10 or newer"),
-    ):
-        with pytest.raises(DiverError, match=told):
+    with pytest.raises(DiverError, match="0.24 is installed, without entropy_coef = 0.001: 1.8 or newer is needed"):
+        config("entropy-bonus")
+    for method in (method_named("grpo", loss={"aggregation": "token-sum"}), "cispo", "sapo"):
+        with pytest.raises(DiverError, match="0.24 is installed, whose loss '.*' is another or none; 1.10 or newer"):
             config(method)
     with_trl(0, 21)
     with pytest.raises(
@@ -535,27 +594,15 @@ def test_what_is_changed_after_the_adapter_is_made_is_found():
     assert reward(**Batch().given) == expected("grpo", 0.0)
 
 
-def test_a_loss_that_an_older_unsloth_does_not_have(monkeypatch):
-    class UnslothGRPOConfig(SimpleNamespace):
-        pass
-
-    monkeypatch.setattr("diver.integrations.trl.objective.installed", lambda: (0, 24))
-    args = UnslothGRPOConfig(**vars(arguments("high-entropy")))
-    with pytest.raises(
-        DiverError, match=r"'high-entropy': an Unsloth for TRL up to 0\.24 trains on tokens of low entropy"
-    ):
-        adapter("high-entropy", args)
-    adapter("high-entropy", arguments("high-entropy"))  # TRL's own
-    monkeypatch.setattr("diver.integrations.trl.objective.installed", lambda: (1, 15))
-    adapter("high-entropy", UnslothGRPOConfig(**vars(arguments("high-entropy"))))
-
-
 class Trainer:
     """What the adapter looks for in the trainer that calls it."""
 
     def __init__(self, reward_funcs, args):
         self.reward_funcs, self.args, self.processing_class = reward_funcs, args, Tokenizer()
-        self.model = SimpleNamespace(training=True)
+        self.model, self.state = SimpleNamespace(training=True), object()
+
+    def compute_loss(self, model, inputs):
+        """TRL's."""
 
     def call(self, index=0):
         return self.reward_funcs[index](**Batch().given)
@@ -568,13 +615,8 @@ def brevity(completions, **_):
 @pytest.mark.parametrize(
     ("before", "weights", "told"),
     [
-        ([brevity], None, "reward functions brevity: TRL would add their rewards to an advantage that is normalised"),
+        ([brevity], None, r"reward functions brevity: TRL would add .* set trainer.reward_weights\[0\] = 0 before"),
         ([brevity], [0.1, 1.0], "reward functions brevity: TRL would add"),
-        (
-            [],
-            [2.0],
-            "reward_weights gives the advantage the weight 2.0, but the advantage is already normalised: give it 1",
-        ),
         ([brevity], [0.0, 1.0], None),
         ([], [1.0], None),
     ],
@@ -622,27 +664,6 @@ def test_every_batch_has_all_columns_of_trls_table():
     assert np.isnan([*nothing.extra.values()]).all()
 
 
-def test_a_trainer_with_a_loss_of_its_own_is_refused():
-    class GRPOTrainer(Trainer):
-        def _compute_loss(self, model, inputs):
-            """TRL's."""
-
-    class GMPOTrainer(GRPOTrainer):
-        def _compute_loss(self, model, inputs):
-            """Another."""
-
-    args = arguments()
-    with pytest.raises(DiverError, match=r"GMPOTrainer has a loss of its own \(_compute_loss\), which is not that of"):
-        GMPOTrainer([adapter("grpo", args)], args).call()
-    trainer = GRPOTrainer([adapter("grpo", args)], args)
-    assert trainer.call() == expected("grpo", 0.0)
-    trainer.aux_loss_enabled = True
-    with pytest.raises(
-        DiverError, match="the load-balancing loss of a mixture of experts, .* router_aux_loss_coef=0.0"
-    ):
-        trainer.call()
-
-
 def test_a_trainer_that_was_made_with_another_configuration_is_refused():
     """TRL's trainer copies most fields, so a later change of `trainer.args` is not one of its loss."""
     args = arguments()
@@ -654,25 +675,31 @@ def test_a_trainer_that_was_made_with_another_configuration_is_refused():
     with pytest.raises(DiverError) as error:
         trainer.call()
     assert str(error.value) == (
-        "the trainer still has scale_rewards='group', loss_type='dr_grpo', from before its GRPOConfig was changed: "
-        "create the trainer again"
+        "the trainer has scale_rewards='group', loss_type='dr_grpo': correct its GRPOConfig, and create the trainer "
+        "again"
     )
+    trainer.loss_type, trainer.scale_rewards, trainer.epsilon_low = "dapo", "none", 0.3
+    with pytest.raises(DiverError, match="the trainer has epsilon=0.3: correct its GRPOConfig"):
+        trainer.call()
+    trainer.epsilon_low, trainer.aux_loss_enabled = 0.2, True
+    with pytest.raises(DiverError, match="the trainer has router_aux_loss_coef=0.001: correct"):
+        trainer.call()
 
 
 def test_what_an_environment_wrote_in_a_rollout_of_ones_own_is_no_part_of_the_response():
-    """TRL takes `env_mask` of a rollout_func as it takes the mask of tools. Each completion is two tokens of the
-    policy, of which the second is an answer, and one of the environment, which is another answer."""
+    """A rollout_func says so in the column policy_mask. Each completion is two tokens of the policy, of which the
+    second is an answer, and one of the environment, which is another answer."""
     batch, seen = Batch(), []
     batch.given["completions"] = [text + r" \boxed{3}" for text in TEXTS] * 2
     batch.given["completion_ids"] = [[7, last, 9] for last in range(100, 104)] * 2
     reward = adapter("grpo", arguments(), on_step=lambda *given: seen.extend(given[1]))
 
-    def scored(tool_mask_list):
-        return reward(**batch.given)
+    def scored(mask):
+        return reward(**batch.given, policy_mask=[mask] * 8)
 
-    assert scored([[1, 1, 0]] * 8) == expected("grpo", 0.0)
+    assert scored([1, 1, 0]) == expected("grpo", 0.0)
     assert [(r.response, r.tokens) for r in seen[0].rollouts] == [(text, [7, 100 + i]) for i, text in enumerate(TEXTS)]
-    scored([[1, 1, 1]] * 8)
+    scored([1, 1, 1])
     assert [r.length for r in seen[2].rollouts] == [3] * 4 and seen[2].rollouts[0].response.endswith(r"\boxed{3}")
 
 
@@ -797,27 +824,93 @@ def test_rewards_of_another_scale_are_refused_where_lambda_is_relative_to_1():
         adapter("diver-mix", args, outcome=lambda **_: [0.1, 0.0] * 4)(**Batch().given)
 
 
-def test_a_function_that_is_not_for_a_prompt_leaves_it_to_the_others():
-    """Two kinds of problems, each with a verifier of its own; the third function is for neither."""
-    mathematics = [1.0, 0.0, 0.0, 1.0] + [None] * 4
-    code = [None] * 4 + [0.0, 1.0, 0.0, 1.0]
-    functions = [lambda column=column, **_: column for column in (mathematics, code, [None] * 8)]
-    returned = adapter("grpo", arguments(), outcome=functions)(**Batch().given)
-    np.testing.assert_allclose(returned, [1, -1, -1, 1, -1, 1, -1, 1])
+@pytest.mark.parametrize("format_gives", [1.0, 0.0])
+def test_a_further_function_never_says_what_is_correct(format_gives):
+    """The first function is not for the second prompt, and a format is for all: no outcome, and the advantage 0."""
 
-
-def test_one_function_decides_what_is_correct_in_a_group():
-    """A judge that fails for one response would leave its outcome to the format, which is another question."""
-
-    def judge(completions, **_):
-        return [1.0, 0.0, None, 0.0] * 2
+    def accuracy(completions, **_):
+        return [1.0, 0.0, 0.0, 1.0] + [None] * 4
 
     def layout(completions, **_):
-        return [1.0] * 8
+        return [format_gives, 0.0, 0.0, format_gives] * 2
 
-    told = "rows 1 and 2 answer one prompt, but judge and layout give their outcomes; a function gives a number"
-    with pytest.raises(DiverError, match=told):
-        adapter("grpo", arguments(), outcome=[judge, layout])(**Batch().given)
+    batch = Batch()
+    with pytest.warns(UserWarning, match="accuracy gives None where layout gives a number: only the first function"):
+        returned = adapter("grpo", arguments(), outcome=[accuracy, layout])(**batch.given)
+    np.testing.assert_allclose(returned, [1, -1, -1, 1, 0, 0, 0, 0])
+    assert batch.metrics["reward/outcome"] == 0.5 and np.isnan(batch.extra["outcome"][4:]).all()
+
+
+def test_functions_that_are_not_for_the_same_prompts_are_no_reason_to_warn():
+    """A further function that is None where the first is says nothing. One that is None elsewhere adds nothing."""
+
+    def accuracy(completions, **_):
+        return [1.0, 0.0, 0.0, 1.0] + [None] * 4
+
+    def style(completions, **_):
+        return [None] * 8
+
+    with warnings.catch_warnings(action="error"):
+        returned = adapter("grpo", arguments(), outcome=[accuracy, style])(**Batch().given)
+    np.testing.assert_allclose(returned, [1, -1, -1, 1, 0, 0, 0, 0])
+
+
+def test_an_outcome_that_is_none_everywhere_is_told():
+    with pytest.warns(UserWarning, match="no function of `outcome` gives a number for this batch"):
+        returned = adapter("grpo", arguments(), outcome=lambda **_: [None] * 8)(**Batch().given)
+    assert returned == [0.0] * 8
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (None, "None"),
+        ({"reward": 1.0}, "{'reward': 1.0}"),
+        ([{"reward": 1.0}] * 8, r"\[{'reward': 1.0}, "),
+        (["1"] * 8, r"\['1', '1', "),
+        (dict.fromkeys(range(8), 1.0), "{0: 1.0, "),
+        (1.0, "1.0"),
+    ],
+)
+def test_values_that_are_no_rewards_name_their_function(values, shown):
+    def judge(completions, **_):
+        return values
+
+    with pytest.raises(DiverError, match=f"judge returns {shown}.*: a reward function returns a list with a number"):
+        adapter("grpo", arguments(), outcome=judge)(**Batch().given)
+
+
+@pytest.mark.parametrize(
+    "kind", [tuple, np.array, lambda values: (v for v in values), lambda values: [np.float32(v) for v in values]]
+)
+def test_values_of_another_kind_are_rewards(kind):
+    returned = adapter("grpo", arguments(), outcome=lambda **_: kind([0, True, True, 0] * 2))(**Batch().given)
+    np.testing.assert_allclose(returned, [-1, 1, 1, -1] * 2)
+
+
+def test_asynchronous_functions_share_one_loop_and_run_together():
+    """Each waits for the other, and for a lock that the first call made: one loop for all calls, or neither ends."""
+    loops, arrived = [], []
+
+    async def both(name):
+        loops.append(asyncio.get_running_loop())
+        arrived.append(name)
+        for _ in range(1000):  # of another loop, or one after another, the other never comes
+            if len(arrived) % 2 == 0:
+                return [0.0, 1.0, 1.0, 0.0] * 2
+            await asyncio.sleep(0.001)
+        raise AssertionError("the other function does not run")
+
+    async def one(completions, **_):
+        return await both("one")
+
+    async def other(completions, **_):
+        return await both("other")
+
+    reward = adapter("grpo", arguments(), outcome=[one, other], weights=[1.0, 0.0])
+    for _ in range(2):
+        np.testing.assert_allclose(reward(**Batch().given), [-1, 1, 1, -1] * 2)
+    assert len(loops) == 4 and all(loop is loops[0] and loop.is_running() for loop in loops)
 
 
 def test_an_asynchronous_function_in_a_notebook():
@@ -860,6 +953,10 @@ def test_a_reward_function_named_in_a_file(monkeypatch, tmp_path):
     monkeypatch.setenv("DIVER_RECIPE", str(tmp_path / "my.toml"))
     trainer.args = arguments("pass-at-k")
     assert trainer.call() == expected(method_named("pass-at-k", k=2), 0.0)
+    trainer.epsilon_low = 0.3  # of the trainer: its GRPOConfig was changed after it was created
+    with pytest.raises(DiverError, match="the trainer has epsilon=0.3: correct its GRPOConfig"):
+        trainer.call()
+    del trainer.epsilon_low
     trainer.reward_funcs.append(brevity)
     lazy.adapter.cache_clear()
     with pytest.raises(DiverError, match="reward functions brevity: TRL would add"):
@@ -870,8 +967,9 @@ def test_a_reward_function_named_in_a_file(monkeypatch, tmp_path):
 def test_what_the_seam_cannot_give_is_refused():
     with pytest.raises(DiverError, match="a selection drops rollouts"):
         config(method_named("diver-mix", selection={"keep": "most"}))
-    with pytest.raises(DiverError, match="method.loss.name = 'clip-cov': the TRL adapter does not support this loss"):
-        adapter("clip-cov", arguments())
+    for name in ("clip-cov", "high-entropy"):
+        with pytest.raises(DiverError, match=f"method.loss.name = '{name}': the TRL adapter does not support this"):
+            adapter(name, arguments())
     with pytest.raises(DiverError, match="method 'nsr': its advantages do not sum to 0 in a group, and TRL subtracts"):
         config("nsr")
     with pytest.raises(DiverError, match="method 'ucpo' needs logprobs, which TRL does not provide"):
@@ -880,16 +978,12 @@ def test_what_the_seam_cannot_give_is_refused():
         adapter("pass-at-k", arguments("pass-at-k"))
 
 
-@pytest.mark.parametrize(
-    ("name", "loss"),
-    [("grpo", {"aggregation": "token-sum", "entropy_coef": 0.01}), ("high-entropy", {"entropy_coef": 0.01})],
-)
-def test_an_entropy_bonus_of_another_size_is_refused(name, loss):
+def test_an_entropy_bonus_of_another_size_is_refused():
     """TRL's bonus is the mean entropy of a token; ours has the weights of the loss, here those of a sum over tokens."""
     if "entropy_coef" not in config("grpo"):
         pytest.skip("the TRL installed here has no entropy_coef")
     with pytest.raises(DiverError, match="method.loss.entropy_coef = 0.01: TRL adds the mean entropy of the tokens"):
-        config(method_named(name, loss=loss))
+        config(method_named("grpo", loss={"aggregation": "token-sum", "entropy_coef": 0.01}))
     assert config(method_named("grpo", loss={"entropy_coef": 0.01})).get("entropy_coef", 0.01) == 0.01
 
 

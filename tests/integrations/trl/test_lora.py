@@ -168,6 +168,27 @@ def test_a_resumed_run_sees_the_problems_that_it_would_have_seen(monkeypatch, tm
 
 
 @current
+def test_the_policy_is_sampled_whatever_its_generation_config_says(monkeypatch, tmp_path):
+    """TRL leaves keys to the model's own file. Its checkpoint has the file as it was."""
+    model, suppressed = tmp_path / "model", 13  # "}", which ends the box of an answer
+    shutil.copytree(policy_folder(), model)
+    saved = json.loads((model / "generation_config.json").read_text())
+    del saved["_from_model_config"]
+    saved |= {"suppress_tokens": [suppressed], "min_new_tokens": 20, "no_repeat_ngram_size": 2}
+    (model / "generation_config.json").write_text(json.dumps(saved))
+    words = ["train", "tiny.toml", "--engine", "trl", "--train.steps", "1"]
+    diver(monkeypatch, tmp_path, *words, "--model.path", str(model))
+    diver(monkeypatch, tmp_path, *words, "--run.folder", "plain")
+    ours, plain = (
+        [json.loads(line)["response"] for line in (tmp_path / run / "rollouts/step_0001.jsonl").open()]
+        for run in ("run", "plain")
+    )
+    assert ours == plain and sum("}" in response for response in ours) > 16
+    kept = json.loads((tmp_path / "run/checkpoints/step_0001/generation_config.json").read_text())
+    assert (kept["suppress_tokens"], kept["min_new_tokens"]) == ([suppressed], 20)
+
+
+@current
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "Ctrl-C")])
 def test_a_signal_saves_at_the_end_of_the_step(monkeypatch, tmp_path, capsys, number, name):
     """It comes in step 1, after the responses of which it would train twice; a checkpoint is due after step 50 only."""
@@ -212,7 +233,7 @@ def test_two_processes_share_a_run(tmp_path):
 @current
 def test_trl_has_every_field(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    for table in ({}, {"trl": {"lora_rank": 8, "vllm": "server"}}, {"method": {"name": "high-entropy"}}):
+    for table in ({}, {"trl": {"lora_rank": 8, "vllm": "server"}}, {"method": {"name": "gspo"}}):
         recipe = make_recipe({**table, "model": {"device": "cpu"}})
         check(recipe)
         assert {*arguments(recipe)} <= {*trl.GRPOConfig.__dataclass_fields__}

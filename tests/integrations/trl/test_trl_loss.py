@@ -75,16 +75,12 @@ def trls(made, ids, mask, old=None):
 
 @pytest.mark.parametrize("accumulation", [1, 4])
 @pytest.mark.parametrize("aggregation", WEIGHTS)
-def test_trls_gradient_is_that_of_the_method_or_it_is_refused(tmp_path, aggregation, accumulation):
+def test_trls_gradient_is_that_of_the_method(tmp_path, aggregation, accumulation):
     """Of four optimizer steps a generation, and of one; summed over the steps, whose policy is the same here."""
     method = method_named("dr-grpo", loss={"aggregation": aggregation})
-    try:
-        made = trainer(tmp_path, method, accumulation)
-    except DiverError:
-        assert installed() < (1, 10) and (
-            aggregation == "token-sum" or (aggregation, accumulation) == ("token-mean", 1)
-        )
-        return
+    if installed() < (1, 10) and (aggregation == "token-sum" or (aggregation, accumulation) == ("token-mean", 1)):
+        pytest.skip("refused, by `config` or before the first update")
+    made = trainer(tmp_path, method, accumulation)
     ids = torch.randint(5, 30, (16, PROMPT + 16), generator=torch.Generator().manual_seed(0))
     mask = (torch.arange(16)[None] < LENGTHS[:, None]).int()
     ends = [(i, i + 4 * accumulation) for i in range(0, 16, 4 * accumulation)]
@@ -101,15 +97,12 @@ def test_trls_gradient_is_that_of_the_method_or_it_is_refused(tmp_path, aggregat
     torch.testing.assert_close(got, wanted, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.skipif(installed() < (1, 10), reason="an older one has another loss of this name")
 def test_cispos_gradient_where_ratios_have_left_the_bound(tmp_path):
     """A third of the ratios is above 1.2 = 1 + clip_high, and a third far below 1, where TRL has no bound either:
     -min(ratio, 1.2) A log pi, the ratio a weight without gradient, a mean over the tokens of the step."""
     method = method_named("cispo", loss={"clip_high": 0.2})
-    try:
-        made = trainer(tmp_path, method, 4)
-    except DiverError:
-        assert installed() < (1, 10)
-        return
+    made = trainer(tmp_path, method, 4)
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(5, 30, (16, PROMPT + 16), generator=generator)
     mask = (torch.arange(16)[None] < LENGTHS[:, None]).int()
@@ -122,15 +115,12 @@ def test_cispos_gradient_where_ratios_have_left_the_bound(tmp_path):
     torch.testing.assert_close(gradient(made.model, trls(made, ids, mask, old)), wanted, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.skipif(installed() < (1, 10), reason="an older one has no such loss")
 @pytest.mark.parametrize("loss", [{}, {"tau_positive": 0.5, "tau_negative": 3.0}])
 def test_sapo_is_trls(tmp_path, loss):
     """Its value and gradient over the four micro-batches of a step, by our loss of the same log-probs."""
     method = method_named("sapo", loss=loss)
-    try:
-        made = trainer(tmp_path, method, 4)
-    except DiverError:
-        assert installed() < (1, 10)
-        return
+    made = trainer(tmp_path, method, 4)
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(5, 30, (16, PROMPT + 16), generator=generator)
     mask = (torch.arange(16)[None] < LENGTHS[:, None]).int()

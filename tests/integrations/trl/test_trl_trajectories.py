@@ -52,19 +52,17 @@ def test_turns_are_only_those_of_trajectories():
 
 
 def test_tokens_of_a_tool_are_none_of_the_response():
-    """TRL has the mask where it calls. A method that needs the tokens is refused where TRL has none."""
+    """Which they are is not known, unless a rollout_func says so: a method that needs the tokens is refused."""
     method, batch, seen = method_named("grpo", overlong={"buffer": 0.5}), Batch(chat=True), []
     reward = adapter(method, arguments(method), on_step=lambda *given: seen.extend(given[1]))
     assert len(reward(**batch.given)) == 8
     batch.given["completions"] = [trajectory(*pair) for pair in zip(PLANS, TEXTS, strict=True)] * 2
-    with pytest.raises(DiverError, match="'grpo' needs tokens, and this TRL does not say which .* are a tool's"):
+    with pytest.raises(
+        DiverError, match="'grpo' needs tokens, and TRL does not say which .* a tool's; choose a method without lengths"
+    ):
         reward(**batch.given)
 
-    def scored_by_trl():
-        tool_mask_list = [[1, 0, 1]] * 8  # noqa: F841  # the adapter reads it
-        return reward(**batch.given)
-
-    scored_by_trl()
+    reward(**batch.given, policy_mask=[[1, 0, 1]] * 8)
     assert [[r.tokens for r in group.rollouts] for group in seen[2:]] == [[[7, last] for last in range(100, 104)]] * 2
 
 

@@ -7,6 +7,7 @@ table of completions and `rank_N.json`: what the reward function was given and g
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import torch
@@ -117,7 +118,7 @@ def fail_on_one(folder: Path) -> None:
     args = GRPOConfig(str(folder), num_generations=2, use_cpu=True, bf16=False, report_to="none", **config("grpo"))
     reward = GroupAdvantage("grpo", args, AutoTokenizer.from_pretrained(policy_folder()), outcome=outcome)
     try:
-        reward(["a", "a"], ["x", "y"], [[1], [2]], trainer_state=None)
+        reward(["a", "a"], ["x", "y"], [[1], [2]], trainer_state=SimpleNamespace(global_step=0, max_steps=3))
     except (DiverError, KeyError) as error:
         (folder / f"failed_{rank}").write_text(f"{type(error).__name__}: {error}")
 

@@ -23,14 +23,14 @@ from diver.core.turns import Turn, content_text, turns_of
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, sampling_metrics
 from diver.integrations.schedule import schedule_steps
 from diver.integrations.seam import decoder
-from diver.integrations.trl.caller import calling_trainer, check_alone, check_loss, is_training, tool_masks
-from diver.integrations.trl.objective import SEAM, check, config, corrects
+from diver.integrations.trl.objective import SEAM, check, config, departures
 from diver.integrations.trl.outcomes import Outcome, one_outcome
+from diver.integrations.trl.trained import Comparison, calling_trainer, check_trainer, is_training
 from diver.methods import Method
 from diver.recipe.data import Source
 from diver.recipe.verification import Verification
 from diver.sample.base import is_truncated
-from diver.tasks.sources import to_problem
+from diver.tasks.sources import counted_options, to_problem
 from diver.tasks.verify import DEFAULT, get_grader, in_thought, opens_thought, verdicts, with_keys
 
 Row = tuple[Problem, str, Rollout]
@@ -68,6 +68,8 @@ class GroupAdvantage:
     """
 
     __name__ = "diver"  # TRL logs the function under this name
+    stock = True
+    """Whether the trainer is TRL's, whose data set is read and whose batches are compared."""
 
     def __init__(
         self,
@@ -86,12 +88,8 @@ class GroupAdvantage:
     ) -> None:
         self.tokenizer, self._decode, self._unlimited = tokenizer, decoder(tokenizer), SEAM.usable(method)
         self._use(args)
-        if corrects(args):
-            warnings.warn(
-                "GRPOConfig.vllm_importance_sampling_correction: TRL multiplies the loss by a ratio that is no part of "
-                "the method; docs/engines/trl.md#vllm has the bounds with which the ratio is 1",
-                stacklevel=2,
-            )
+        for departure in departures(args, self.method):
+            warnings.warn(departure, stacklevel=2)
         if outcome is not None and (missing := sorted(self.method.needs & {"grades", "keys"})):
             raise DiverError(
                 f"method {self.method.name!r} needs {', '.join(missing)}, which our verifiers give and `outcome` does "
@@ -105,28 +103,38 @@ class GroupAdvantage:
         self.ends: set[Any] = {getattr(tokenizer, "eos_token_id", None), *ends}
         self.entry: Any = self
         """The object that is among the trainer's reward functions."""
+        self._letters: dict[tuple[str, str], Problem] = {}
+        """Problems whose answers are letters now, by the question and the number that stands for the letter."""
+        self._place: tuple[Any, int, int] = (None, 0, 0)
+        """The trainer's state at the last call, its optimizer step, and the generations before it in this step."""
 
     def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **inputs: Any
     ) -> list[float]:
         """This process's advantages, in the order of its rows. TRL calls it, on all processes at once."""
         # Check again: the configuration may have changed, another trainer may call, and TRL must add nothing.
-        trainer = calling_trainer()
+        trainer = calling_trainer(inputs)
         self._use(self.args if trainer is None else trainer.args)
         if trainer is not None:
-            check_loss(trainer, config(self.method))
-            check_alone(trainer, self.entry)
+            check_trainer(trainer, self.entry, config(self.method))
             self.ends |= {*getattr(trainer, "eos_token_ids", ())}
+            if self.stock and not hasattr(trainer, "diver_comparison"):
+                Comparison(trainer)
+                self._read(trainer)
         start = time.perf_counter()
-        rows, first = gathered(partial(self._graded, prompts, completions, completion_ids, inputs))
+        training = is_training(trainer)
+        grade = partial(self._graded, prompts, completions, completion_ids, inputs)
+        rows, first, progress = gathered(
+            lambda: (grade(), self._progress(inputs["trainer_state"]) if training else None)
+        )
         verified = time.perf_counter()
         log_metric = inputs.get("log_metric", lambda name, value: None)  # since TRL 1.0
         log_extra = inputs.get("log_extra", lambda name, values: None)
         own = slice(first, first + len(prompts))
-        if not is_training(trainer):
+        if progress is None:
             size = getattr(self.args, "num_generations_eval", None) or self.args.num_generations
             return self._evaluated(self._groups(rows, size), own, log_metric, log_extra)
-        sampled, progress = self._groups(rows, self.args.num_generations), self._progress(inputs["trainer_state"])
+        sampled = self._groups(rows, self.args.num_generations)
         if "keys" in self.method.needs:
             sampled = with_keys(sampled)
         applies = [not np.isnan(group.outcomes).any() for group in sampled]
@@ -138,11 +146,15 @@ class GroupAdvantage:
         metrics = {"time/verify": verified - start, "time/diversity": time.perf_counter() - verified}
         if trained:
             metrics |= self.method.metrics(trained, progress) | sampling_metrics(trained)
+        else:
+            warnings.warn("diver: no function of `outcome` gives a number for this batch: no gradient", stacklevel=2)
         for name, value in metrics.items():
             log_metric(name, value)
         rollouts = self._tabled(groups, own, log_extra)
         if self.on_step:
             self.on_step(progress.step + 1, trained, metrics)
+        if trainer is not None and self.stock:
+            trainer.diver_comparison.expect(self.method, [*zip(map(list, completion_ids), rollouts, strict=True)])
         return [r.advantage for r in rollouts]
 
     def _tabled(
@@ -191,7 +203,8 @@ class GroupAdvantage:
     ) -> list[Row]:
         """This process's rows with their outcomes, NaN if `outcome` gave None."""
         truncated = self._truncated(tokens, {**inputs, "prompts": prompts})
-        masks: Sequence[Sequence[int] | None] = tool_masks() or [None] * len(tokens)
+        # TRL keeps `env_mask` of a rollout_func for itself, and gives its other fields to reward functions.
+        masks = inputs.get("policy_mask") or [None] * len(tokens)
         sampled = [self._rollout(*row) for row in zip(completions, tokens, masks, strict=True)]
         written = [*map(_written, completions)]
         grades: Sequence[Grade | None] = [None] * len(completions)
@@ -200,7 +213,7 @@ class GroupAdvantage:
             problems = self._problems(prompts, inputs)
             thinking = [self._is_thinking(prompt, ids) for prompt, ids in zip(prompts, tokens, strict=True)]
             for i, (rollout, ids) in enumerate(zip(sampled, tokens, strict=True)):
-                if rollout.length < len(ids) and not rollout.turns:  # the environment of a rollout_func wrote into it
+                if not rollout.turns and rollout.length < len(ids):  # the environment of a rollout_func wrote into it
                     written[i] = rollout.response
             pairs = list(zip(written, problems, strict=True))
             found = verdicts(pairs, self.verification, truncated=truncated, thinking=thinking)
@@ -258,15 +271,15 @@ class GroupAdvantage:
         messages are put together again.
 
         Raises:
-            DiverError: the method needs tokens, and TRL has no mask of the tools.
+            DiverError: the method needs tokens, and which of them are a tool's is not known.
         """
         turns = _turns(completion)
         texts = [turn.text for turn in turns if turn.by_policy]
         answered = len(texts) < len(turns)
         if answered and mask is None and "tokens" in self.method.needs:
             raise DiverError(
-                f"method {self.method.name!r} needs tokens, and this TRL does not say which tokens of a trajectory are "
-                "a tool's; choose a method without lengths, or TRL 1.16"
+                f"method {self.method.name!r} needs tokens, and TRL does not say which tokens of a trajectory are a "
+                "tool's; choose a method without lengths (overlong, diversity.horizon)"
             )
         own = list(ids) if mask is None else [*compress(ids, mask)]
         if answered:
@@ -275,7 +288,7 @@ class GroupAdvantage:
             text = completion
         else:
             text = self._decode(own)
-        return Rollout(text, own, turns=turns)
+        return Rollout(text, None if answered and mask is None else own, turns=turns)
 
     def _is_thinking(self, prompt: Any, ids: Sequence[int]) -> bool:
         """Whether the prompt opened a thought that the completion did not close.
@@ -295,7 +308,25 @@ class GroupAdvantage:
             return [self.problems[name] for name in inputs["problem"]]
         columns = {name: column for name, column in inputs.items() if isinstance(column, list)} | {"prompt": prompts}
         rows = [{name: column[i] for name, column in columns.items()} for i in range(len(prompts))]
-        return [to_problem(row, f"row {i}", self.source, i) for i, row in enumerate(rows)]
+        problems = [to_problem(row, f"row {i}", self.source, i) for i, row in enumerate(rows)]
+        return [self._letters.get((problem.question, problem.answer), problem) for problem in problems]
+
+    def _read(self, trainer: Any) -> None:
+        """Read the trainer's data sets, so that a row that cannot be graded is an error before anything is trained on.
+
+        Raises:
+            DiverError: names the data set and the row, from 0.
+        """
+        evaluated = getattr(trainer, "eval_dataset", None)
+        evaluated = evaluated if isinstance(evaluated, Mapping) else {"eval_dataset": evaluated}
+        for name, rows in {"train_dataset": getattr(trainer, "train_dataset", None), **evaluated}.items():
+            if self.outcome is not None or self.problems is not None or not hasattr(rows, "__len__"):
+                continue  # nothing of a row is graded, or a stream can be read only once
+            problems = [to_problem(row, f"{name}[{i}]", self.source, i) for i, row in enumerate(rows)]
+            for problem in problems:
+                get_grader(problem.verifier, "verifier").check(problem, f"{name}: ")
+            counted, _ = counted_options(problems, self.source, name)
+            self._letters |= {(problems[i].question, problems[i].answer): new for i, new in counted.items()}
 
     def _groups(self, rows: Sequence[Row], size: int) -> list[Group]:
         """Rows of all processes, in TRL's order: `size` of one prompt after those of another."""
@@ -328,32 +359,39 @@ class GroupAdvantage:
         accumulated = self.args.gradient_accumulation_steps
         # A batch may be sampled between two optimizer steps: it is that of the last of the micro-batches that follow.
         step = (state.global_step * accumulated + min(accumulated, each) - 1) // each
+        # A step may take several batches. `train` makes a new state.
+        last, at, before = self._place
+        before = before + 1 if last is state and at == state.global_step else 0
+        self._place, step = (state, state.global_step, before), step + before
         steps = math.ceil(state.max_steps * accumulated / each)
         folder, first = Path(self.args.output_dir), PartialState().is_main_process
         return Progress(step, schedule_steps(folder, step, steps, write=first))
 
 
-def gathered(make: Callable[[], list[Row]]) -> tuple[list[Row], int]:
-    """The rows that every process makes, in their order, and where those of this process begin.
+def gathered(
+    make: Callable[[], tuple[list[Row], Progress | None]],
+) -> tuple[list[Row], int, Progress | None]:
+    """The rows that every process makes, in their order, where those of this process begin, and the first's progress.
 
-    A process that fails says so to the others, which otherwise would wait for it.
+    A process that fails says so to the others, which otherwise would wait for it. The first process alone may have the
+    file of the schedule.
     """
     from accelerate import PartialState  # installed with TRL; other functions here work without it
     from accelerate.utils import gather_object
 
-    rows: list[Row] = []
+    made: tuple[list[Row], Progress | None] = [], None
     failure = None
     try:
-        rows = make()
+        made = make()
     except Exception as error:
         failure = error
     index = PartialState().process_index
-    parts = gather_object([(rows, failure and f"process {index}: {type(failure).__name__}: {failure}")])
+    parts = gather_object([(*made, failure and f"process {index}: {type(failure).__name__}: {failure}")])
     if failure:
         raise failure
-    if failures := [message for _, message in parts if message]:
+    if failures := [message for *_, message in parts if message]:
         raise DiverError(f"the reward function failed on {failures[0]}")
-    return [row for part, _ in parts for row in part], sum(len(part) for part, _ in parts[:index])
+    return [row for part, *_ in parts for row in part], sum(len(part) for part, *_ in parts[:index]), parts[0][1]
 
 
 def _text(prompt: Any) -> str:

@@ -12,14 +12,14 @@ from typing import Any
 from diver.core.types import DiverError
 from diver.integrations.configured import configured
 from diver.integrations.trl.adapter import GroupAdvantage
-from diver.integrations.trl.caller import calling_trainer
+from diver.integrations.trl.trained import calling_trainer
 
 
 def reward(
     prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **inputs: Any
 ) -> list[float]:
     """The advantage of each completion: TRL calls it."""
-    trainer = calling_trainer()
+    trainer = calling_trainer(inputs)
     if trainer is None:
         raise DiverError("diver.integrations.trl.lazy.reward: is called by TRL's GRPOTrainer only")
     return adapter(trainer)(prompts, completions, completion_ids, **inputs)

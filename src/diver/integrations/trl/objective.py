@@ -2,13 +2,13 @@
 
 import importlib.metadata
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from diver.core.types import DiverError
 from diver.integrations.seam import SEAMS
 from diver.integrations.versions import oldest
-from diver.losses import CispoLoss, ClipLoss, GspoLoss, HighEntropyLoss, PolicyLoss, SapoLoss
+from diver.losses import CispoLoss, ClipLoss, GspoLoss, PolicyLoss, SapoLoss
 from diver.methods import Method
 
 LOSS_TYPES = {"token-mean": "dapo", "sequence-mean": "grpo", "token-sum": "luspo"}
@@ -16,7 +16,6 @@ _CLIP = {"epsilon": "clip_low", "epsilon_high": "clip_high"}
 POLICY_LOSSES: dict[type[PolicyLoss], tuple[dict[str, str], dict[str, Any]]] = {
     ClipLoss: (_CLIP, {}),
     GspoLoss: (_CLIP, {"importance_sampling_level": "sequence"}),
-    HighEntropyLoss: ({**_CLIP, "top_entropy_quantile": "top_entropy_fraction"}, {}),
     CispoLoss: ({}, {"loss_type": "cispo"}),
     SapoLoss: (
         {"sapo_temperature_pos": "tau_positive", "sapo_temperature_neg": "tau_negative"},
@@ -57,25 +56,22 @@ ADDED = {
 }
 """The fields of GRPOConfig that came later, with the first TRL that has them. An older one does without them what
 OBJECTIVE says."""
+
 BY_STEPS = (1, 10)
-"""The first TRL whose losses over tokens are those of an optimizer step: until then "luspo" counts padding, and "dapo"
-divides each step by the tokens of the whole generation."""
-UNSLOTHS = (0, 24)
-"""The last TRL of the Unsloths whose own loss takes all tokens, whatever top_entropy_quantile says."""
+"""The first TRL whose sum over tokens counts no padding."""
 
 
 def config(method: str | Method) -> dict[str, Any]:
     """What a GRPOConfig must say for `method`: clipping, aggregation, KL, entropy, and that TRL scales nothing.
 
-    TRL normalises "token-mean" over the batch of one generation, and chooses tokens of high entropy in each
-    micro-batch; we do both over the mini-batch. Fields that the installed TRL lacks are left out where it does the same
+    Fields that the installed TRL lacks are left out where it does the same
     without them.
 
     Raises:
         DiverError: TRL's seam, or the installed TRL, does not support the method.
     """
     loss = SEAM.usable(method).loss
-    if loss.entropy_coef and (loss.aggregation == "token-sum" or isinstance(loss, HighEntropyLoss)):
+    if loss.entropy_coef and loss.aggregation == "token-sum":
         raise DiverError(
             f"method.loss.entropy_coef = {loss.entropy_coef}: TRL adds the mean entropy of the tokens that count, "
             "never a sum; set it to 0, take loss 'clip' with aggregation = 'token-mean', or choose another engine"
@@ -116,13 +112,8 @@ def known(fields: Mapping[str, Any]) -> dict[str, Any]:
     name = f"TRL {dotted(version)} is installed"
     if version < OLDEST:
         raise DiverError(f"{name}, which normalises every advantage again: {dotted(OLDEST)} or newer is needed")
-    if fields.get("loss_type") == LOSS_TYPES["token-sum"] and version < BY_STEPS:
-        raise DiverError(
-            f"{name}, which sums a loss over tokens with their padding: choose method.loss.aggregation = 'token-mean', "
-            f"or install TRL {dotted(BY_STEPS)} or newer"
-        )
-    if (loss := fields.get("loss_type")) in ("cispo", "sapo") and version < BY_STEPS:
-        raise DiverError(f"{name}: its loss {loss} was not compared with ours; {dotted(BY_STEPS)} or newer is needed")
+    if (loss := fields.get("loss_type")) in ("luspo", "cispo", "sapo") and version < BY_STEPS:
+        raise DiverError(f"{name}, whose loss {loss!r} is another or none; {dotted(BY_STEPS)} or newer is needed")
     missing = {field for field, since in ADDED.items() if field in fields and version < since}
     if "entropy_coef" in missing and fields["entropy_coef"]:
         since, coef = dotted(ADDED["entropy_coef"]), fields["entropy_coef"]
@@ -143,25 +134,30 @@ def dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-def corrects(args: Any) -> bool:
-    """Whether TRL multiplies the loss by the ratio of the trainer's to vLLM's probabilities, which no method has."""
-    if not getattr(args, "use_vllm", False) or not getattr(args, "vllm_importance_sampling_correction", False):
-        return False
+def departures(args: Any, method: Method) -> Iterator[str]:
+    """In what TRL's loss with `args` departs from that of the method, which is allowed; a sentence for each."""
     mode, *bounds = (
         getattr(args, f"vllm_importance_sampling_{name}", None) for name in ("mode", "clip_min", "clip_max")
     )
     at_1 = all(bound is not None and abs(bound - 1) < 1e-3 for bound in bounds)
-    return not (at_1 and mode in ("token_truncate", "sequence_truncate"))
+    corrects = getattr(args, "use_vllm", False) and getattr(args, "vllm_importance_sampling_correction", False)
+    if corrects and not (at_1 and mode in ("token_truncate", "sequence_truncate")):
+        yield (
+            "GRPOConfig.vllm_importance_sampling_correction: TRL multiplies the loss by a ratio that is no part of the "
+            "method; docs/engines/trl.md#vllm has the bounds with which the ratio is 1"
+        )
+    steps, each, loss = args.steps_per_generation, args.gradient_accumulation_steps, method.loss
+    if loss.aggregation == "token-mean" and steps != each:
+        told = "TRL divides the loss of a step by the mean tokens of the generation's steps, and the method by its own"
+        yield f"GRPOConfig.steps_per_generation={steps}: {told}; {each} (gradient_accumulation_steps) makes them equal"
+    if loss.entropy_coef and (loss.aggregation != "token-mean" or each > 1):
+        told = "TRL takes the mean entropy of each micro-batch, not of the mini-batch with the weights of the loss"
+        yield f"GRPOConfig.entropy_coef: {told}; of one micro-batch with loss_type 'dapo' they are equal"
 
 
 def check(args: Any, method: Method) -> None:
     """Raises DiverError if the GRPOConfig `args` would change advantages, or has another objective than `method`."""
     wanted, unsloth = config(method), type(args).__name__.startswith("Unsloth")
-    if unsloth and isinstance(method.loss, HighEntropyLoss) and (installed() or UNSLOTHS) <= UNSLOTHS:
-        raise DiverError(
-            f"method {method.name!r}: an Unsloth for TRL up to {dotted(UNSLOTHS)} trains on tokens of low entropy, "
-            "too; install one for a newer TRL, or choose another engine"
-        )
     if missing := [name for name in wanted if not hasattr(args, name)]:
         raise DiverError(
             f"{type(args).__name__} has no {', '.join(missing)}: give a GRPOConfig and train with GRPOTrainer; TRL's "
@@ -171,7 +167,7 @@ def check(args: Any, method: Method) -> None:
     if "epsilon_high" in given and given["epsilon_high"] is None:
         given["epsilon_high"] = args.epsilon
     if given.get("router_aux_loss_coef", 0) is None:
-        wanted.pop("router_aux_loss_coef")  # no experts, no such loss; `check_loss` checks the model
+        wanted.pop("router_aux_loss_coef")  # no experts, no such loss; `check_trainer` checks the model
     if not method.loss.kl_coef:
         wanted.pop("use_bias_correction_kl", None)  # the divergence is not in the loss
     wrong = [f"{name}={value!r} (it is {given[name]!r})" for name, value in wanted.items() if given[name] != value]
@@ -184,11 +180,4 @@ def check(args: Any, method: Method) -> None:
                 f"GRPOConfig.generation_kwargs: {name} takes the place of {REPLACED[name]}, which the advantage or the "
                 f"loss reads; set {REPLACED[name]} instead"
             )
-    version, each, steps = installed(), args.gradient_accumulation_steps, args.steps_per_generation
-    if version and version < BY_STEPS and args.loss_type == LOSS_TYPES["token-mean"] and steps != each:
-        raise DiverError(
-            f"TRL {dotted(version)} divides the loss of an optimizer step by the tokens of the generation batch. "
-            f"Set steps_per_generation={each}, as gradient_accumulation_steps is (it is {steps}), or "
-            f"install TRL {dotted(BY_STEPS)} or newer"
-        )
     method.check_group_size(args.num_generations, "num_generations")

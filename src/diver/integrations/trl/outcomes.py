@@ -5,8 +5,8 @@ import inspect
 import math
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -41,50 +41,69 @@ def one_outcome(
 
 
 def _rewards(functions: Sequence[Outcome], weights: Sequence[float], method: Method, /, **inputs: Any) -> list[Reward]:
-    """What the functions give for each completion, of those that are not None for it, times their weights.
+    """What the functions give for each completion, times their weights.
 
-    The value of the first of them is the outcome, which says whether the completion is correct. The others are added
-    to its reward. The outcome is NaN where no function is for a completion.
+    The first function alone says what is correct. Its value is the outcome, NaN for None. The others are added to the
+    reward.
 
     Raises:
-        DiverError: the first functions of completions of one prompt differ, or the weight of the first one moves a
-            value over `method.threshold`.
+        DiverError: the weight of the first function moves a value over `method.threshold`.
     """
-    given = np.array([_values_of(function, inputs) for function in functions])
+    given = np.array(_values(functions, inputs))
     if np.isnan(given).all():
         warnings.warn(f"{name_of(functions[0])} is None for all {len(given[0])} rows: they teach nothing", stacklevel=2)
-    weighted, rows = given * np.array(weights)[:, None], np.arange(given.shape[1])
-    first = (~np.isnan(given)).argmax(axis=0)  # the first function that applies to a completion
-    for i in np.flatnonzero(np.diff(first)):
-        if inputs["prompts"][i] == inputs["prompts"][i + 1]:
-            one, other = (name_of(functions[n]) for n in first[i : i + 2])
-            raise DiverError(
-                f"rows {i} and {i + 1} answer one prompt, but {one} and {other} give their outcomes; a function gives "
-                "a number for all completions of a prompt, or None for all"
-            )
-    firsts, outcomes, threshold = given[first, rows], weighted[first, rows], method.threshold
+    firsts, threshold = given[0], method.threshold
+    outcomes, *others = given * np.array(weights)[:, None]
+    for function, values in zip(functions[1:], others, strict=True):
+        if (np.isnan(firsts) & ~np.isnan(values)).any():
+            one, other = name_of(functions[0]), name_of(function)
+            told = f"{one} gives None where {other} gives a number: only the first function decides what is correct"
+            warnings.warn(f"{told}, so these completions have the advantage 0", stacklevel=2)
     check_outcomes(method, outcomes.tolist())
     for i in np.flatnonzero(reaches(firsts, threshold) != reaches(outcomes, threshold)):
         raise DiverError(
-            f"row {i}: {name_of(functions[first[i]])} gives {firsts[i]:g}, and {outcomes[i]:g} with its weight: both "
+            f"row {i}: {name_of(functions[0])} gives {firsts[i]:g}, and {outcomes[i]:g} with its weight: both "
             f"must be at least method.threshold, {threshold:g}, or neither; change `weights`"
         )
-    weighted[first, rows] = 0
-    others = np.nansum(weighted, axis=0)
-    return [Reward(outcome, other=other) for outcome, other in zip(outcomes.tolist(), others.tolist(), strict=True)]
+    rest = np.nansum([np.zeros_like(outcomes), *others], axis=0)
+    return [Reward(outcome, other=other) for outcome, other in zip(outcomes.tolist(), rest.tolist(), strict=True)]
 
 
-def _values_of(function: Outcome, inputs: Mapping[str, Any]) -> list[float]:
-    """What a reward function gives for each completion, NaN for None; one that is asynchronous is awaited."""
-    values: Any = function(**inputs)
-    if inspect.iscoroutine(values):
-        with ThreadPoolExecutor(1) as thread:  # a notebook runs an event loop in this thread, which has only one
-            values = thread.submit(asyncio.run, values).result()
-    if len(values) != len(inputs["completions"]):
-        raise DiverError(
-            f"{name_of(function)} gives {len(values)} rewards for {len(inputs['completions'])} completions"
-        )
-    return [math.nan if value is None else float(value) for value in values]
+def _values(functions: Sequence[Outcome], inputs: Mapping[str, Any]) -> list[list[float]]:
+    """What each function gives for each completion, NaN for None. Asynchronous functions run together."""
+    values: list[Any] = [function(**inputs) for function in functions]
+    if waiting := {i: value for i, value in enumerate(values) if inspect.isawaitable(value)}:
+
+        async def together() -> list[Any]:
+            return await asyncio.gather(*waiting.values())
+
+        # One loop for the run, so that a session which a function keeps open works at the next step. It has a thread
+        # of its own, because in a notebook the thread that calls runs a loop already.
+        results = asyncio.run_coroutine_threadsafe(together(), _event_loop()).result()
+        for i, result in zip(waiting, results, strict=True):
+            values[i] = result
+    return [_numbers(*pair, len(inputs["completions"])) for pair in zip(functions, values, strict=True)]
+
+
+@cache
+def _event_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, daemon=True).start()
+    return loop
+
+
+def _numbers(function: Outcome, values: Any, count: int) -> list[float]:
+    """The values of a function as `count` numbers, NaN for None."""
+    try:
+        if isinstance(values, Mapping):
+            raise TypeError
+        numbers = [math.nan if value is None else float(value + 0) for value in values]  # a text has no + 0
+    except (TypeError, ValueError):
+        told = "a reward function returns a list with a number or None for each completion"
+        raise DiverError(f"{name_of(function)} returns {values!r:.60}: {told}") from None
+    if len(numbers) != count:
+        raise DiverError(f"{name_of(function)} gives {len(numbers)} rewards for {count} completions")
+    return numbers
 
 
 def name_of(function: Any) -> str:

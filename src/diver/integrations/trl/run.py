@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from datasets import Dataset
-from transformers import BitsAndBytesConfig, TrainerCallback
+from transformers import BitsAndBytesConfig, GenerationConfig, TrainerCallback
+from transformers.utils import GENERATION_CONFIG_NAME
 from trl import GRPOConfig, GRPOTrainer
 
 from diver.core.extras import missing
@@ -54,6 +55,7 @@ class RunRecorder(TrainerCallback):
         self.folder, self.updates, self.stop = folder, updates, stop
         self.started = self.sampled = time.perf_counter()
         self.ours: set[str] = set()
+        self.generation_config = GenerationConfig()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.alerts = AlertLog(self.folder.rows("metrics.jsonl"), named=also_named("trl"))
@@ -85,6 +87,8 @@ class RunRecorder(TrainerCallback):
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         saved = Path(args.output_dir, f"checkpoint-{state.global_step}")
+        if (saved / GENERATION_CONFIG_NAME).exists():  # not with adapters
+            self.generation_config.save_pretrained(saved)
         self.folder.link_checkpoint(state.global_step // self.updates, saved)
 
 
@@ -134,6 +138,11 @@ def run(recipe: Recipe) -> None:
         peft_config=_lora(recipe),
         quantization_config=_quantization(recipe),
     )
+    # What TRL leaves open, `generate` takes from the model's own configuration, and would sample by it.
+    own = trainer.model.generation_config
+    trainer.model.generation_config = GenerationConfig(eos_token_id=own.eos_token_id, pad_token_id=own.pad_token_id)
+    if recorder:
+        recorder.generation_config = own
     if folder and recipe.trl.vllm == "colocate":
         print(precision_note(trainer.vllm_generation.llm.model_config.dtype), file=sys.stderr)
     if folder:
