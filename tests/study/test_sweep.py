@@ -155,7 +155,7 @@ def test_finished_runs_are_not_made_again(whole, tmp_path, monkeypatch):
 def test_a_run_that_fails_is_named_with_its_log_and_the_others_are_made(swept):
     folder, message = swept
     assert re.search(
-        r"1 of 2 runs failed \(.*clip_low--1.0_seed0.log: .*DiverError: .*clip_low must be .* -1.0\);", message
+        r"1 of 2 runs failed \(.*clip_low--1.0_seed0.log: .*DiverError: .*clip_low: must be .* -1.0\);", message
     )
     assert {*read(folder / "records.jsonl.gz")} == {MIX.name}
     assert "clip_low" in (folder / "work" / f"{WRONG.name}.log").read_text()
