@@ -23,7 +23,7 @@ def test_what_vllm_is_asked_and_how_its_answer_is_read():
     request = Request("p", 3, "Hello", 2**62 + 1)
     assert vllm.sampling_params(request, SamplingParams(0.6, 8192, (7,))) == {
         "n": 1, "seed": 2**62 + 1, "temperature": 0.6, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "max_tokens": 8192,
-        "skip_special_tokens": True, "stop_token_ids": [7],
+        "skip_special_tokens": True, "stop": [], "stop_token_ids": [7],
     }  # fmt: skip
     for reason, truncated in (("stop", False), ("length", True)):
         completion = SimpleNamespace(text=" there", token_ids=(5, 6, 2), finish_reason=reason)
