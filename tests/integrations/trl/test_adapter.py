@@ -315,13 +315,6 @@ def test_a_completion_at_the_end_of_vllms_context_is_truncated(context, cut):
     assert batch.metrics["response/truncated"] == cut
 
 
-@pytest.mark.parametrize("values", [[None] * 8, [0.0] * 4 + [None] * 4])
-def test_an_outcome_that_is_none_for_everything_is_told(values, recwarn):
-    adapter("grpo", arguments(), outcome=lambda completions, **_: values)(**Batch().given)
-    told = [str(warning.message) for warning in recwarn if "None" in str(warning.message)]
-    assert told == (["<lambda> is None for all 8 rows: they teach nothing"] if values[0] is None else [])
-
-
 @pytest.mark.parametrize("limit", [5, None])
 def test_the_end_tokens_of_the_trainer_end_a_completion(limit):
     """TRL stops at every end token of the model, such as <|eot_id|> beside the tokenizer's <|end_of_text|>."""

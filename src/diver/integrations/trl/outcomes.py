@@ -50,8 +50,6 @@ def _rewards(functions: Sequence[Outcome], weights: Sequence[float], method: Met
         DiverError: the weight of the first function moves a value over `method.threshold`.
     """
     given = np.array(_values(functions, inputs))
-    if np.isnan(given).all():
-        warnings.warn(f"{name_of(functions[0])} is None for all {len(given[0])} rows: they teach nothing", stacklevel=2)
     firsts, threshold = given[0], method.threshold
     outcomes, *others = given * np.array(weights)[:, None]
     for function, values in zip(functions[1:], others, strict=True):
