@@ -15,13 +15,14 @@ def command(args: Sequence[str]) -> None:
     from diver.sweep.arguments import SweepArguments, make_plan
     from diver.sweep.page import write_page
     from diver.sweep.pilot import at_equal_time, estimate, pilot
-    from diver.sweep.run import sweep
+    from diver.sweep.run import check, sweep
 
     arguments = parse_arguments(SweepArguments, args, "diver sweep", COMMON)
     plan = make_plan(arguments, args)
-    costs = pilot(plan, plan.out / "pilot.json")
+    costs = pilot(plan)
     if arguments.equal == "time":
         plan = at_equal_time(plan, costs)
+    check(plan)
     print("\n".join(estimate(plan, costs, arguments.jobs)), flush=True)
     if arguments.dry_run:
         return
