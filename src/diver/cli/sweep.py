@@ -19,10 +19,11 @@ def command(args: Sequence[str]) -> None:
 
     arguments = parse_arguments(SweepArguments, args, "diver sweep", COMMON)
     plan = make_plan(arguments, args)
+    if arguments.equal == "steps":  # else `sweep` checks, since the steps are not known before the pilot
+        check(plan)
     costs = pilot(plan)
     if arguments.equal == "time":
         plan = at_equal_time(plan, costs)
-    check(plan)
     print("\n".join(estimate(plan, costs, arguments.jobs)), flush=True)
     if arguments.dry_run:
         return

@@ -30,14 +30,15 @@ def front_svg(series: Mapping[str, Sequence[tuple[float, float, str]]], x_label:
     y = np.interp(y, [y_ticks[0], y_ticks[-1]], [HEIGHT - BOTTOM, TOP])
     taken = [(a - 4, b - 4, a + 4, b + 4) for a, b in zip(x, y, strict=True)]
     places = zip(x, y, strict=True)
-    lines, ring = "", ' class="ring"'
+    lines, ring, drawn = "", ' class="ring"', set[tuple]()
     for i, points in enumerate(series.values()):
         own = [(*next(places), label) for _, _, label in points]
         path = "L".join(f"{a:.1f} {b:.1f}" for a, b, _ in own)
         marks = "".join(
             f'<circle{ring * (label == UNTRAINED)} cx="{a:.1f}" cy="{b:.1f}" r="3.5"/>' for a, b, label in own
         )
-        labels = "".join(_label(label, a, b, taken) for a, b, label in own)
+        labels = "".join(_label(label, a, b, taken) for a, b, label in own if (a, b, label) not in drawn)
+        drawn |= {*own}  # lines that begin at the same policy name it once
         lines += f'<g class="line r{i % 6}"><path d="M{path}"/>{marks}{labels}</g>'
     names = "".join(f"<span>{page.swatch(i)}{page.text(name)}</span>" for i, name in enumerate(series))
     legend = f"<figcaption><b>{names}</b></figcaption>" if len(series) > 1 else ""

@@ -9,14 +9,11 @@ from typing import Any, Literal
 
 from pydantic import NonNegativeFloat, PositiveInt
 
-from diver.core.files import read_json, table
 from diver.core.run_folder import find_runs, given_name
 from diver.core.types import DiverError
 from diver.evaluate.config import parse_ks, parse_numbers
-from diver.evaluate.of_run import read_run
+from diver.evaluate.of_run import check_contents, read_run
 from diver.recipe.load import RecipeArguments, parse_seeds, split
-from diver.recipe.recipe import Recipe
-from diver.recipe.run import contents
 from diver.sweep.plan import HELD_OUT, Plan, Setting
 from diver.sweep.run import about
 from diver.tasks.testbeds import is_testbed
@@ -25,8 +22,8 @@ from diver.tasks.testbeds import is_testbed
 GIVEN_BY = {"method.name": "--methods", "train.learning_rate": "--rates", "run.seed": "--seeds", "run.folder": "--out"}
 # What decides the evaluation, so that all settings must have it.
 SHARED = (
-    "model.path", "model.revision", "model.chat_template", "data.", "verify.", "content of model",
-    "content of data", "sample.max_tokens", "sample.max_prompt_tokens", "sample.stop_token_ids",
+    "model.path", "model.revision", "model.chat_template", "data.", "verify.", "sample.max_tokens",
+    "sample.max_prompt_tokens", "sample.stop_token_ids",
 )  # fmt: skip
 
 
@@ -90,11 +87,15 @@ def make_plan(arguments: SweepArguments, args: Sequence[str]) -> Plan:
         for of in itertools.product(*choices)
     ]
     for name, folder in map(given_name, arguments.runs):
-        folders = [(read_run(path).recipe.run.seed, str(path)) for path in find_runs(folder)]
-        if sorted(seed for seed, _ in folders if seed in seeds) != sorted(seeds):
-            found = ", ".join(str(seed) for seed, _ in sorted(folders))
-            raise DiverError(f"--runs {folder}: has runs of the seeds {found}; must have one of each of --seeds")
-        settings.append(Setting(name or folder.resolve().name, (), seeds, folders=dict(folders)))
+        runs = [*map(read_run, find_runs(folder))]
+        for run in runs:
+            check_contents(run, of_data=True)
+        found = sorted(run.recipe.run.seed for run in runs)
+        if [seed for seed in found if seed in seeds] != sorted(seeds):
+            given = ", ".join(map(str, found))
+            raise DiverError(f"--runs {folder}: has runs of the seeds {given}; must have one of each of --seeds")
+        folders = {run.recipe.run.seed: str(run.folder) for run in runs}
+        settings.append(Setting(name or folder.resolve().name, (), seeds, folders=folders))
     out = arguments.out or Path("runs/sweep") / recipe_file.stem
     alphas, temperatures = (parse_numbers(f"--{name}", getattr(arguments, name)) for name in ("alphas", "temperatures"))
     ks = parse_ks(arguments.k)
@@ -133,10 +134,10 @@ def check_settings(plan: Plan, equal_time: bool) -> None:
         raise DiverError("--equal time: decides the steps of the settings; its --baseline must be trained by the sweep")
     apart = recipe.evaluate.source or is_testbed(recipe.data.path)
     shared = SHARED if apart else (*SHARED, "evaluate.problems", "evaluate.source")  # they are left out of the training
-    of_base, known = about(plan, base, plan.seeds[0]) | content(recipe), dict[str, Any]()
+    of_base, known = about(plan, base, plan.seeds[0]), dict[str, Any]()
     for setting in plan.settings:
         for seed in setting.seeds if setting.folders else plan.seeds[:1]:
-            mine = about(plan, setting, seed) | content(recipe, setting.folders.get(seed))
+            mine = about(plan, setting, seed)
             if other := sorted(k for k in {*mine, *of_base} if k.startswith(shared) and mine.get(k) != of_base.get(k)):
                 raise DiverError(
                     f"{setting.label}: {other[0]} is {mine.get(other[0])!r}, and {of_base.get(other[0])!r} in "
@@ -145,13 +146,8 @@ def check_settings(plan: Plan, equal_time: bool) -> None:
         if same := [label for label, theirs in known.items() if theirs == mine and not setting.folders]:
             raise DiverError(f"{same[0]} and {setting.label} are the same setting; give each method and value once")
         known[setting.label] = mine
-    print(*plan.problems(recipe)[HELD_OUT].notes, sep="\n", end="\n", file=sys.stderr)
-
-
-def content(recipe: Recipe, folder: str | None = None) -> dict[str, str]:
-    """Digests of the files that the recipe names, as they are or as a finished run read them."""
-    stored = table(read_json(Path(folder) / "config.json"), "content") if folder else {}
-    return {f"content of {key}": digest for key, digest in (contents(recipe) | stored).items()}
+    for note in plan.problems(recipe)[HELD_OUT].notes:
+        print(note, file=sys.stderr)
 
 
 def values_of(text: str) -> list[tuple[str, list[str]]]:

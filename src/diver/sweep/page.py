@@ -1,6 +1,6 @@
 """The page of a sweep: what to turn on for each k, the fronts, every setting, and what it costs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,11 +71,12 @@ def headline(plan: Plan, found: Mapping[str, Policy]) -> str:
     return ". ".join(f"k = {v.k}: {advised(plan, v)}" for v in known)
 
 
-def advised(plan: Plan, of: Verdict) -> str:
+def advised(plan: Plan, of: Verdict, between: str = ", ", pair: Callable[[Pair], str] = str) -> str:
     """The setting to turn on and its pair, or not to train."""
     if of.advice == UNTRAINED:
         return "do not train"
-    return f"{of.label}, {of.pair}" if of.advice == of.label else f"{plan.baseline}, {of.baseline}"
+    label, best = (of.label, of.pair) if of.advice == of.label else (plan.baseline, of.baseline)
+    return f"{label}{between}{pair(best)}"
 
 
 def sections(plan: Plan, found: Mapping[str, Policy]) -> list[Section]:
@@ -87,13 +88,13 @@ def sections(plan: Plan, found: Mapping[str, Policy]) -> list[Section]:
 
 def _answer(plan: Plan, verdicts: Sequence[Verdict]) -> Section:
     header = [
-        "you sample k", "turn on", "best other setting", "alpha, T", "Pass@k", f"minus {plan.baseline} at its best",
-        "minus untrained at its best", f"{plan.baseline} minus untrained", "not decided: seeds",
+        "k", "turn on", "best other", "alpha, T", "Pass@k", "minus baseline", "minus untrained",
+        "baseline minus untrained", "seeds to decide",
     ]  # fmt: skip
     rows = [
         [
             str(v.k),
-            advised(plan, v) + (f": temperature {v.untrained.temperature:g}" if v.advice == UNTRAINED else ""),
+            advised(plan, v, " at ", _short),
             v.label,
             _short(v.pair),
             f"{100 * v.level:.1f}",
@@ -105,11 +106,12 @@ def _answer(plan: Plan, verdicts: Sequence[Verdict]) -> Section:
         for v in verdicts
     ]
     text = (
-        "The pair of weights (alpha) and temperature of each setting, and the best setting, are chosen on the "
-        "selection problems. Everything here is measured on the held-out problems, in points of per cent, with "
-        f"intervals over seeds and problems: {100 * LEVEL:g} %, and for the best setting corrected for the number of "
-        "settings (Bonferroni). A setting is advised if it is significantly above both the baseline and the untrained "
-        "policy. The last column says about how many seeds would decide the difference from the baseline."
+        "The weights between untrained and trained (alpha), the temperature (T) and the best other setting are chosen "
+        "on the selection problems. All numbers are of the held-out problems, in per cent, with intervals of "
+        f"{100 * LEVEL:g} % over seeds and problems. Those of the best other setting are corrected for the number of "
+        "settings (Bonferroni). It is advised if it is significantly above both the baseline and the untrained policy. "
+        "Else the baseline is advised if it is above the untrained policy, and else not to train. The last column "
+        "says about how many seeds would decide a difference from the baseline that these do not."
     )
     return Section("What to turn on", text, [header, *rows])
 
