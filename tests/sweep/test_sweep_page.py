@@ -36,7 +36,8 @@ def record(label, seed=None):
     fronts = {SELECTION: counts(label, 8, seed or 0), HELD_OUT: counts(label, 40, seed or 0)}
     return {
         "setting": label, "seed": seed, "samples": SAMPLES, "steps": 200,
-        "cpu_seconds": 100.0 + 50 * (label == "max-rl"), "commit": "0123456789abcdef", "command": "diver sweep recipes/quickstart.toml --methods clip-higher max-rl",
+        "cpu_seconds": 100.0 + 50 * (label == "max-rl"), "commit": "0123456789abcdef",
+        "command": "diver sweep recipes/quickstart.toml --methods clip-higher max-rl",
         "fronts": fronts,
     }  # fmt: skip
 

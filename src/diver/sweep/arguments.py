@@ -87,14 +87,14 @@ def make_plan(arguments: SweepArguments, args: Sequence[str]) -> Plan:
         for of in itertools.product(*choices)
     ]
     for name, folder in map(given_name, arguments.runs):
-        runs = [*map(read_run, find_runs(folder))]
-        for run in runs:
+        folders: dict[int, str] = {}
+        for run in map(read_run, find_runs(folder)):
             check_contents(run, of_data=True)
-        found = sorted(run.recipe.run.seed for run in runs)
-        if [seed for seed in found if seed in seeds] != sorted(seeds):
-            given = ", ".join(map(str, found))
-            raise DiverError(f"--runs {folder}: has runs of the seeds {given}; must have one of each of --seeds")
-        folders = {run.recipe.run.seed: str(run.folder) for run in runs}
+            if (seed := run.recipe.run.seed) in folders:
+                raise DiverError(f"--runs {folder}: has two runs of seed {seed}; name a folder with one of each seed")
+            folders[seed] = str(run.folder)
+        if lacking := {*seeds} - {*folders}:
+            raise DiverError(f"--runs {folder}: has no run of seed {min(lacking)}, which is one of --seeds")
         settings.append(Setting(name or folder.resolve().name, (), seeds, folders=folders))
     out = arguments.out or Path("runs/sweep") / recipe_file.stem
     alphas, temperatures = (parse_numbers(f"--{name}", getattr(arguments, name)) for name in ("alphas", "temperatures"))
@@ -138,11 +138,9 @@ def check_settings(plan: Plan, equal_time: bool) -> None:
     for setting in plan.settings:
         for seed in setting.seeds if setting.folders else plan.seeds[:1]:
             mine = about(plan, setting, seed)
-            if other := sorted(k for k in {*mine, *of_base} if k.startswith(shared) and mine.get(k) != of_base.get(k)):
-                raise DiverError(
-                    f"{setting.label}: {other[0]} is {mine.get(other[0])!r}, and {of_base.get(other[0])!r} in "
-                    f"{base.label}; settings must share model, data and evaluation"
-                )
+            for k in sorted(k for k in {*mine, *of_base} if k.startswith(shared) and mine.get(k) != of_base.get(k)):
+                differ = f"{setting.label}: {k} is {mine.get(k)!r}, and {of_base.get(k)!r} in {base.label}"
+                raise DiverError(f"{differ}; settings must share model, data and evaluation")
         if same := [label for label, theirs in known.items() if theirs == mine and not setting.folders]:
             raise DiverError(f"{same[0]} and {setting.label} are the same setting; give each method and value once")
         known[setting.label] = mine

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.core.statistics import UNKNOWN as NO_ESTIMATE
 from diver.core.statistics import Estimate, pass_at_k
 from diver.evaluate.comparison import Values, difference
 from diver.evaluate.front import Pair
@@ -179,8 +178,6 @@ def seeds_needed(gain: Estimate, seeds: int) -> int | None:
 
 def gain_at(found: Mapping[str, Policy], more: str, less: str, pairs: tuple[Pair, Pair], k: int) -> Estimate:
     """`more` minus `less` on the held-out problems, each at a pair; unknown where one was not sampled there."""
-    if more not in found or less not in found:
-        return NO_ESTIMATE
     mine, theirs = found[more].values(HELD_OUT, pairs[0], k), found[less].values(HELD_OUT, pairs[1], k)
     return difference(mine, theirs, BOUNDS)
 

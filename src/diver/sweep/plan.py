@@ -66,7 +66,6 @@ class Plan:
     out: Path
     records: Path
     prefix: str = ""
-    command: str = "diver sweep"
 
     def __post_init__(self) -> None:
         labels = [setting.label for setting in self.settings]

@@ -56,7 +56,7 @@ def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
                     continue
                 if folder in tasks:  # a setting and the longer run that contains it
                     call, steps = partial(in_order, tasks[folder].call, call), max(steps, tasks[folder].steps)
-                tasks[folder] = Run(f"{folder.parent.name}-{seed}", call, folder, steps)
+                tasks[folder] = Run(f"{slug(setting.label)}-{seed}", call, folder, steps)
         with errors.collected():
             run_all([*tasks.values()], plan.out / "logs", jobs)
     errors.raise_found()
@@ -76,13 +76,10 @@ def check(plan: Plan) -> None:
     for setting in plan.settings:
         for seed in setting.seeds:
             if found := known.get(name_of(plan, setting.label, seed)):
-                mine = about(plan, setting, seed)
-                if changed := sorted(k for k, v in found["recipe"].items() if k in mine and mine[k] != v):
-                    key = changed[0]
-                    raise DiverError(
-                        f"{plan.records}: {found['name']} is a run with {key} = {found['recipe'][key]!r}, now "
-                        f"{mine[key]!r}; give another --out"
-                    )
+                theirs, mine = found["recipe"], about(plan, setting, seed)
+                for k in sorted(k for k in theirs.keys() & mine.keys() if mine[k] != theirs[k]):
+                    was = f"{plan.records}: {found['name']} is a run with {k} = {theirs[k]!r}"
+                    raise DiverError(f"{was}, now {mine[k]!r}; give another --out")
 
 
 def about(plan: Plan, setting: Setting, seed: int) -> dict[str, Any]:
