@@ -58,7 +58,7 @@ def difference(
     shared = sorted(more.keys() & less.keys())
     both = np.array([[of[seed] for seed in shared] for of in (less, more)], dtype=np.float64)
     both = both[..., ~np.isnan(both).any((0, 1))] if both.ndim == 3 else both
-    return paired_interval(*both, bounds, confidence) if both.size else UNKNOWN
+    return paired_interval(both[0], both[1], bounds, confidence) if both.size else UNKNOWN
 
 
 # ---- one evaluation

@@ -43,7 +43,7 @@ class Policy(NamedTuple):
     def best(self, k: int) -> tuple[Pair, float] | None:
         """The pair with the highest mean Pass@k over the selection problems and the choosing seeds, and this mean.
 
-        Of equal pairs it is the one of lower alpha, then of lower temperature, which is nearer to no training.
+        Among equal pairs, the one with lower alpha, then lower temperature: it is nearer to no training.
         None while a choosing seed has no record.
         """
         if not set(self.choosing) <= self.runs.keys():

@@ -25,7 +25,7 @@ from diver.sweep.choose import key, pairs_of
 from diver.sweep.plan import HELD_OUT, SELECTION, UNTRAINED, Plan, Setting, slug
 from diver.train.parallel import Run, run_all
 
-POINTS = 60  # of a curve of the training that a record keeps: means of as many blocks of steps
+POINTS = 60  # maximum length of a training curve in a record: the means of as many blocks of steps
 
 
 def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
