@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOMS = [
-    "core", "diversity", "losses", "methods", "recipe", "tasks", "sample", "evaluate", "train", "integrations", "look", "sweep",
-    "cli", "__main__",
+    "core", "diversity", "losses", "methods", "recipe", "tasks", "sample", "evaluate", "train", "integrations", "look",
+    "sweep", "cli", "__main__",
 ]  # fmt: skip
 SOURCE = Path(__file__).parents[1] / "src" / "diver"
 IMPORT_PATH = re.compile(r"diver(\.\w+)+(:\w+)?")

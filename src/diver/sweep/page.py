@@ -47,7 +47,8 @@ def write_page(plan: Plan) -> Path:
 
 def facts(plan: Plan, found: Mapping[str, Policy]) -> dict[str, object]:
     base = plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0])
-    sizes = {part: len(next(iter(of.values()), [])) for part, of in _fronts(found).items()}
+    untrained = next(iter(found[UNTRAINED].runs.values())) if UNTRAINED in found else {"fronts": {}}
+    sizes = {part: len(next(iter(of.values()), [])) for part, of in untrained["fronts"].items()}
     return {
         "Recipe": plan.recipe,
         "Model": base.model.path,
@@ -56,11 +57,6 @@ def facts(plan: Plan, found: Mapping[str, Policy]) -> dict[str, object]:
         "Problems": f"{sizes.get(SELECTION, 0):,} choose, {sizes.get(HELD_OUT, 0):,} judge",
         "Samples": plan.samples,
     }
-
-
-def _fronts(found: Mapping[str, Policy]) -> Mapping[str, Mapping[str, Sequence[int]]]:
-    run = next(iter(found[UNTRAINED].runs.values()), None) if UNTRAINED in found else None
-    return run["fronts"] if run else {}
 
 
 def headline(plan: Plan, found: Mapping[str, Policy]) -> str:
