@@ -1002,7 +1002,7 @@ def test_a_package_adds_a_command(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     assert diver("mine", "a", "--b") == (0, "['a', '--b']\n", "")
     assert "\n  mine      Do mine.\n" in diver("--help")[1]
-    assert "commands are train, eval, blend, compare, grade, measure, browse, methods, judge, " in fails(
+    assert "commands are train, sweep, eval, blend, compare, grade, measure, browse, methods, judge, " in fails(
         "thine"
     ) and "mine" in fails("thine")
 

@@ -254,9 +254,10 @@ def test_outcomes_in_words_and_ragged_groups():
     written = [json.loads(line) for line in Path("out/groups.jsonl").read_text().splitlines()]
     assert [(row["size"], row.get("ragged")) for row in written] == [(2, None), (3, True), (2, None)]
     assert [row["outcomes"] for row in written] == [[1, 0], [0, 1, 1], [None, None]]
-    assert diver.advantages([*"ab"], ["True", "false"], [0, 0], "grpo").tolist() == [1, -1]
-    with pytest.raises(ValueError, match="row 1: an outcome is true, false or a number, not 'yes'"):
-        diver.advantages([*"ab"], [True, "yes"], [0, 0], "grpo")
+    assert diver.advantages([*"ab"], [True, False], [0, 0], "grpo").tolist() == [1, -1]
+    for text in ("yes", "true", "1"):  # in Python a text is no outcome: it may be a response
+        with pytest.raises(ValueError, match=f"row 1: an outcome is true, false or a number, not '{text}'"):
+            diver.advantages([*"ab"], [True, text], [0, 0], "grpo")
 
 
 # ---- evaluation ------------------------------------------------------------------------------------------------------
@@ -323,7 +324,7 @@ def test_a_metric_may_see_the_group_and_says_what_it_needs(monkeypatch):
     assert method.needs == {"responses", "tokens"} and method_named("grpo").needs == set()
     with pytest.raises(DiverError, match="needs tokens, which diver.advantages without `tokens` does not provide"):
         diver.advantages(["a", "b"], [1, 0], ["p", "p"], method)
-    given = diver.advantages(["a", "b"], ["True", 0], ["p", "p"], method, tokens=[[1], [2]])
+    given = diver.advantages(["a", "b"], [True, 0], ["p", "p"], method, tokens=[[1], [2]])
     assert given.tolist() == [1, -1]
 
 

@@ -184,7 +184,7 @@ def test_cosines_by_hand():
 
 @pytest.mark.parametrize("bad", [{"beta": -1}, {"ridge": 0}, {"dimensions": 0}])
 def test_bad_settings_of_rep_exp(bad):
-    with pytest.raises(Exception, match=f"method: {next(iter(bad))} must be"):
+    with pytest.raises(Exception, match=f"method.{next(iter(bad))}: must be"):
         method_named("rep-exp", **bad)
 
 

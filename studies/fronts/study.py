@@ -35,7 +35,6 @@ def plan(testbed: str, out: Path = Path("docs/results"), work: Path = Path("runs
         out=work / testbed,
         records=out / RECORDS,
         prefix=f"{testbed}/",
-        command="python -m fronts",
         **common,
     )
 

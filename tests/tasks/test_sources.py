@@ -342,10 +342,11 @@ def test_bad_sources(tmp_path):
             Source(path="a", verifier="oracle"),
             "verifier: unknown choice 'oracle'; choices: math, gsm8k, choice",
         ),
-        (Source(path="a", limit=0), "limit: must be at least 1, not 0"),
     ]:
         with pytest.raises(DiverError, match=message):
             load_problems(source)
+    with pytest.raises(ValueError, match="limit must be at least 1, not 0"):
+        Source(path="a", limit=0)
 
 
 @pytest.mark.parametrize("given", [{"split": "test"}, {"config": "main"}, {"revision": "abc"}])

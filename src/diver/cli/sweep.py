@@ -15,11 +15,13 @@ def command(args: Sequence[str]) -> None:
     from diver.sweep.arguments import SweepArguments, make_plan
     from diver.sweep.page import write_page
     from diver.sweep.pilot import at_equal_time, estimate, pilot
-    from diver.sweep.run import sweep
+    from diver.sweep.run import check, sweep
 
     arguments = parse_arguments(SweepArguments, args, "diver sweep", COMMON)
     plan = make_plan(arguments, args)
-    costs = pilot(plan, plan.out / "pilot.json")
+    if arguments.equal == "steps":  # else `sweep` checks, since the steps are not known before the pilot
+        check(plan)
+    costs = pilot(plan)
     if arguments.equal == "time":
         plan = at_equal_time(plan, costs)
     print("\n".join(estimate(plan, costs, arguments.jobs)), flush=True)

@@ -53,11 +53,12 @@ def difference(
 ) -> Estimate:
     """`more` minus `less`, paired over the seeds that both have and over problems; unknown if there are none.
 
-    `bounds` are those of both measures.
+    `bounds` are those of both measures. A problem without a value (NaN) in one of the runs is left out.
     """
     shared = sorted(more.keys() & less.keys())
-    before, after = (np.array([of[seed] for seed in shared]) for of in (less, more))
-    return paired_interval(before, after, bounds, confidence) if after.size else UNKNOWN
+    both = np.array([[of[seed] for seed in shared] for of in (less, more)], dtype=np.float64)
+    both = both[..., ~np.isnan(both).any((0, 1))] if both.ndim == 3 else both
+    return paired_interval(both[0], both[1], bounds, confidence) if both.size else UNKNOWN
 
 
 # ---- one evaluation

@@ -94,7 +94,7 @@ def _prepared(config: EvalConfig) -> tuple[TrainedRun, EvalConfig, Loaded]:
     """The run, the settings with those of the run where none are given, and its held-out problems."""
     trained = read_run(config.run or Path())
     recipe = trained.recipe
-    _check_contents(trained, of_data=not config.benchmarks)
+    check_contents(trained, of_data=not config.benchmarks)
     eval_problems = held_out(recipe, config)
     own = recipe.evaluate.temperature if config.temperature is None and not config.temperatures else config.temperature
     config = dataclasses.replace(
@@ -129,7 +129,7 @@ def read_run(path: Path) -> TrainedRun:
 def trained_model(path: Path) -> tuple[Model, Model]:
     """The base model of a run, and the checkpoint that `path` names, by default the last."""
     trained = read_run(path)
-    _check_contents(trained, of_data=False)
+    check_contents(trained, of_data=False)
     return _ends(trained, _steps(EvalConfig(run=path), trained)[0])
 
 
@@ -151,7 +151,7 @@ def _steps(config: EvalConfig, trained: TrainedRun) -> list[int]:
     return [step]
 
 
-def _check_contents(trained: TrainedRun, of_data: bool) -> None:
+def check_contents(trained: TrainedRun, of_data: bool) -> None:
     """DiverError if a file of the run has another content now: the split, or the base model, would be another one."""
     before = table(read_json(trained.folder / "config.json"), "content")
     now = {k: v for k, v in contents(trained.recipe).items() if of_data or k == "model.path"}

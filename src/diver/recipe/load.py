@@ -48,7 +48,7 @@ def parse_arguments(
     A flag that names a method replaces the whole table [method] of the file. The recipe is valid without the flags and
     with them, or DiverError names the file or the command line, the key and its choices.
     """
-    path, flags = _split(args)
+    path, flags = split(args)
     if path is None and HELP.isdisjoint(flags):
         raise DiverError(f"name a recipe: {command} recipes/quickstart.toml")
     table = read_toml(path) if path else {}
@@ -96,7 +96,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     return merge({"run": {"folder": f"runs/{path.stem}"}}, table)
 
 
-def _split(args: Sequence[str]) -> tuple[Path | None, list[str]]:
+def split(args: Sequence[str]) -> tuple[Path | None, list[str]]:
     """The recipe file, which is the first word or the first that ends in .toml, and the other words."""
     for i, word in enumerate(args):
         if (not i and word[:1] != "-") or word.endswith(".toml"):

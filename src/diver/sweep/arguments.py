@@ -2,16 +2,29 @@
 
 import dataclasses
 import itertools
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from diver.core.files import read_json
-from diver.core.run_folder import given_name
+from pydantic import NonNegativeFloat, PositiveInt
+
+from diver.core.run_folder import find_runs, given_name
 from diver.core.types import DiverError
 from diver.evaluate.config import parse_ks, parse_numbers
-from diver.recipe.load import RecipeArguments, parse_seeds
-from diver.sweep.plan import Plan, Setting
+from diver.evaluate.of_run import check_contents, read_run
+from diver.recipe.load import RecipeArguments, parse_seeds, split
+from diver.sweep.plan import HELD_OUT, Plan, Setting
+from diver.sweep.run import about
+from diver.tasks.testbeds import is_testbed
+
+# Keys that a sweep sets itself.
+GIVEN_BY = {"method.name": "--methods", "train.learning_rate": "--rates", "run.seed": "--seeds", "run.folder": "--out"}
+# What decides the evaluation, so that all settings must have it.
+SHARED = (
+    "model.path", "model.revision", "model.chat_template", "data.", "verify.", "sample.max_tokens",
+    "sample.max_prompt_tokens", "sample.stop_token_ids",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -21,91 +34,139 @@ class SweepArguments(RecipeArguments):
         diver sweep recipes/quickstart.toml --methods clip-higher max-rl --seeds 0..2 --jobs 2
 
     A setting is a method with a learning rate and values of other keys: all combinations are run. Other keys of the
-    recipe are options, too, and hold for all settings. The same command resumes a stopped sweep. Runs of TRL and verl
-    join by their folders.
+    recipe are options, too, and hold for all settings: --train.steps 100. The same command resumes a stopped sweep.
+    Runs of TRL and verl join by their folders (--runs).
     """
 
     methods: tuple[str, ...] = ()
-    """Methods to compare, names or module:Class. The first is the baseline. Default: that of the recipe."""
-    rates: tuple[float, ...] = ()
+    """Methods to compare: names or module:Class. Default: the recipe's."""
+    rates: tuple[NonNegativeFloat, ...] = ()
     """Learning rates, each with every method."""
     set: tuple[str, ...] = ()
     """Values of other keys, each with every method: method.replay.alpha=0.1,0.3."""
     runs: tuple[str, ...] = ()
-    """Finished runs as further settings, NAME=FOLDER, where FOLDER is a run or holds seed_N."""
+    """Finished runs as further settings, NAME=FOLDER. FOLDER is a run, or has a run for each seed."""
     baseline: str | None = None
-    """The setting that the others are compared with. Default: the first."""
+    """Name of the setting that the others are compared with, such as "clip-higher, rate 1e-05". Default: the first."""
     seeds: str = "0..2"
     """One run for each seed: 0..4 or 0,3,7."""
     equal: Literal["steps", "time"] = "steps"
-    """Whether all settings have the same number of steps, or about the CPU time of the baseline. The ratio is measured
-    in three steps of each. The page says the time that runs took."""
+    """Whether all settings have the steps of the recipe, or as many as take the CPU time of the baseline. Three steps
+    of each are measured."""
     alphas: str = "0,0.25,0.5,0.75,1"
-    """Weights between the untrained (0) and the trained policy (1)."""
+    """Weights between the untrained (0) and the trained policy (1), which are always included."""
     temperatures: str = "0.3,0.6,1"
     """Sampling temperatures of the evaluation."""
-    samples: int = 64
+    samples: PositiveInt = 64
     """Responses to each problem at each pair."""
     k: str = "1,4,16,64"
     """Values of k of Pass@k."""
-    selection: int | None = None
+    selection: PositiveInt | None = None
     """Number of evaluation problems that choose pairs; the others judge. Default: a quarter."""
-    jobs: int = 1
+    jobs: PositiveInt = 1
     """Runs in parallel, one thread each."""
     out: Path | None = None
     """Folder of the runs, records.jsonl.gz and the page, sweep.html. Default: runs/sweep/ and the recipe's name."""
     dry_run: bool = False
-    """Print the settings and the time that they take, and stop."""
+    """Measure and print the time that the settings take, and stop."""
 
 
 def make_plan(arguments: SweepArguments, args: Sequence[str]) -> Plan:
-    """The plan of the command line."""
-    recipe_file = next(Path(word) for word in args if word.endswith(".toml"))
-    own = {f"--{f.name.replace('_', '-')}" for f in dataclasses.fields(SweepArguments)} - {"--recipe"}
-    seeds = tuple(parse_seeds(arguments.seeds))
+    """The plan of the command line. DiverError for what would stop the sweep, or make its settings not comparable."""
+    recipe_file, words = split(args)
+    assert recipe_file is not None  # it is loaded already
+    flags, seeds = recipe_flags(words), tuple(parse_seeds(arguments.seeds))
+    for key in (word[2:].partition("=")[0] for word in flags):
+        if key.startswith("run.") and key in GIVEN_BY:
+            raise DiverError(f"--{key}: a sweep has many runs; give {GIVEN_BY[key]}")
     methods = [(name, ["--method.name", name]) for name in arguments.methods] or [(arguments.recipe.method.name, [])]
-    rates = [(f"rate {rate:g}", ["--train.learning_rate", f"{rate:g}"]) for rate in arguments.rates]
+    rates = [(f"rate {rate}", ["--train.learning_rate", f"{rate}"]) for rate in arguments.rates]
     choices = [methods, *([rates] if rates else []), *map(values_of, arguments.set)]
     settings = [
         Setting(", ".join(label for label, _ in of), tuple(word for _, words in of for word in words), seeds)
         for of in itertools.product(*choices)
     ]
     for name, folder in map(given_name, arguments.runs):
-        found = {int(p.name[5:]): str(p) for p in sorted(folder.glob("seed_*")) if p.name[5:].isdigit()}
-        found = found or {read_json(folder / "config.json")["seed"]: str(folder)}
-        settings.append(Setting(name or folder.name, (), tuple(found), folders=found))
+        folders: dict[int, str] = {}
+        for run in map(read_run, find_runs(folder)):
+            check_contents(run, of_data=True)
+            if (seed := run.recipe.run.seed) in folders:
+                raise DiverError(f"--runs {folder}: has two runs of seed {seed}; name a folder with one of each seed")
+            folders[seed] = str(run.folder)
+        if lacking := {*seeds} - {*folders}:
+            raise DiverError(f"--runs {folder}: has no run of seed {min(lacking)}, which is one of --seeds")
+        settings.append(Setting(name or folder.resolve().name, (), seeds, folders=folders))
     out = arguments.out or Path("runs/sweep") / recipe_file.stem
-    return Plan(
+    alphas, temperatures = (parse_numbers(f"--{name}", getattr(arguments, name)) for name in ("alphas", "temperatures"))
+    ks = parse_ks(arguments.k)
+    if max(alphas, default=2) > 1:
+        raise DiverError(f"--alphas {arguments.alphas}: must be from 0, the untrained policy, to 1, the trained one")
+    if not min(temperatures, default=0) or not ks:
+        raise DiverError("--temperatures and --k: must be numbers above 0, such as 0.3,0.6 and 1,16")
+    plan = Plan(
         recipe=recipe_file,
-        flags=tuple(recipe_flags(args, own, recipe_file)),
+        flags=tuple(flags),
         settings=tuple(settings),
         seeds=seeds,
         baseline=arguments.baseline or settings[0].label,
-        alphas=tuple(parse_numbers("--alphas", arguments.alphas)),
-        temperatures=tuple(parse_numbers("--temperatures", arguments.temperatures)),
-        ks=tuple(parse_ks(arguments.k)),
+        alphas=tuple(sorted({0.0, *alphas, 1.0})),
+        temperatures=tuple(temperatures),
+        ks=tuple(ks),
         samples=arguments.samples,
         selection=arguments.selection,
         out=out,
         records=out / "records.jsonl.gz",
     )
+    check_settings(plan, arguments.equal == "time")
+    return plan
+
+
+def check_settings(plan: Plan, equal_time: bool) -> None:
+    """DiverError unless at least two settings differ, and share what decides the evaluation; prints notes on its
+    problems."""
+    base = plan.setting(plan.baseline)
+    recipe = plan.recipe_of(base, plan.seeds[0])
+    if len(plan.settings) < 2:
+        raise DiverError(f"command line: {base.label} is the only setting; name others by --methods, --rates or --set")
+    if recipe.run.engine != "builtin":
+        raise DiverError("run.engine: a sweep trains with the built-in engine; runs of others join by --runs")
+    if equal_time and (base.folders or any("--train.steps" in word for s in plan.settings for word in s.flags)):
+        raise DiverError("--equal time: decides the steps of the settings; its --baseline must be trained by the sweep")
+    apart = recipe.evaluate.source or is_testbed(recipe.data.path)
+    shared = SHARED if apart else (*SHARED, "evaluate.problems", "evaluate.source")  # they are left out of the training
+    of_base, known = about(plan, base, plan.seeds[0]), dict[str, Any]()
+    for setting in plan.settings:
+        for seed in setting.seeds if setting.folders else plan.seeds[:1]:
+            mine = about(plan, setting, seed)
+            for k in sorted(k for k in {*mine, *of_base} if k.startswith(shared) and mine.get(k) != of_base.get(k)):
+                differ = f"{setting.label}: {k} is {mine.get(k)!r}, and {of_base.get(k)!r} in {base.label}"
+                raise DiverError(f"{differ}; settings must share model, data and evaluation")
+        if same := [label for label, theirs in known.items() if theirs == mine and not setting.folders]:
+            raise DiverError(f"{same[0]} and {setting.label} are the same setting; give each method and value once")
+        known[setting.label] = mine
+    for note in plan.problems(recipe)[HELD_OUT].notes:
+        print(note, file=sys.stderr)
 
 
 def values_of(text: str) -> list[tuple[str, list[str]]]:
     """The values of a key, KEY=A,B, each with its flags."""
     key, equals, values = text.partition("=")
+    if key in GIVEN_BY:
+        raise DiverError(f"--set {text}: give {GIVEN_BY[key]}")
     if not equals or "." not in key or not values:
         raise DiverError(f"--set {text}: must be KEY=VALUE,VALUE with a key of the recipe: method.replay.alpha=0.1,0.3")
-    return [(f"{key.rpartition('.')[2]} {value}", [f"--{key}={value}"]) for value in values.split(",")]
+    name = key.removeprefix("method.")  # not its last part alone, since alpha is also the weight of a front
+    return [(f"{name} {value}", [f"--{key}={value}"]) for value in values.split(",")]
 
 
-def recipe_flags(args: Sequence[str], own: set[str], recipe_file: Path) -> list[str]:
+def recipe_flags(words: Sequence[str]) -> list[str]:
     """The words of the command line that change the recipe: without those of the sweep and their values."""
+    own = {f"--{f.name.replace('_', '-')}" for f in dataclasses.fields(SweepArguments)} - {"--recipe"}
     kept: list[str] = []
     mine = False
-    for word in args:
+    for word in words:
         if word.startswith("--"):
             mine = word.partition("=")[0].replace("_", "-") in own
-        if not mine and word != str(recipe_file):
+        if not mine:
             kept.append(word)
     return kept

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diver.core.statistics import UNKNOWN as NO_ESTIMATE
 from diver.core.statistics import Estimate, pass_at_k
 from diver.evaluate.comparison import Values, difference
 from diver.evaluate.front import Pair
@@ -30,11 +29,10 @@ class Policy(NamedTuple):
 
     def values(self, part: str, pair: Pair, k: int) -> Values:
         """Seed -> Pass@k of each problem, of the runs that were sampled at this pair."""
-        name = f"{pair.alpha:g} {pair.temperature:g}"
         return {
-            seed: pass_at_k(*scored(run["fronts"][part][name], run["samples"]), k)
+            seed: pass_at_k(*scored(run["fronts"][part][key(pair)], run["samples"]), k)
             for seed, run in self.runs.items()
-            if name in run["fronts"][part]
+            if key(pair) in run["fronts"][part]
         }
 
     def pairs(self, part: str) -> list[Pair]:
@@ -45,20 +43,28 @@ class Policy(NamedTuple):
     def best(self, k: int) -> tuple[Pair, float] | None:
         """The pair with the highest mean Pass@k over the selection problems and the choosing seeds, and this mean.
 
-        Of equal pairs it is the one of lower alpha, then of lower temperature, which is nearer to no training.
+        Among equal pairs, the one with lower alpha, then lower temperature: it is nearer to no training.
         None while a choosing seed has no record.
         """
         if not set(self.choosing) <= self.runs.keys():
             return None
         means = {
-            pair: float(np.mean([of[seed] for seed in self.choosing]))
+            pair: mean({seed: of[seed] for seed in self.choosing})
             for pair in self.pairs(SELECTION)
             if (of := self.values(SELECTION, pair, k)).keys() >= {*self.choosing}
         }
-        if not means:
-            return None
-        top = max(means.values())
-        return next((pair, mean) for pair, mean in means.items() if mean >= top - 1e-9)
+        top = max(means.values(), default=math.nan)
+        return next(((pair, mean) for pair, mean in means.items() if mean >= top - 1e-9), None)
+
+
+def key(pair: Pair) -> str:
+    """The name of a pair in a record."""
+    return f"{pair.alpha:g} {pair.temperature:g}"
+
+
+def mean(values: Values) -> float:
+    """The mean over seeds and problems, those with fewer than k scored samples left out; NaN without any."""
+    return float(np.nanmean([*values.values()])) if values else math.nan
 
 
 def scored(counts: Sequence[Any], samples: int) -> tuple[np.ndarray, np.ndarray]:
@@ -70,22 +76,26 @@ def scored(counts: Sequence[Any], samples: int) -> tuple[np.ndarray, np.ndarray]
 def policies(plan: Plan, records: Mapping[str, Record]) -> dict[str, Policy]:
     """The untrained policy and the settings that have a record, by label.
 
-    The untrained policy is among the pairs of every setting, as alpha 0. It has the same samples for every seed.
+    The untrained policy is among the pairs of every setting, as alpha 0. It has the same samples for every seed. All
+    settings have the pairs of the plan, also where a record has more of an earlier one.
     """
     base = records.get(f"{plan.prefix}{UNTRAINED}")
     seeds = sorted({seed for setting in plan.settings for seed in setting.seeds})
-    found = {UNTRAINED: Policy(UNTRAINED, dict.fromkeys(seeds, base), plan.seeds)} if base else {}
+    found = {UNTRAINED: Policy(UNTRAINED, dict.fromkeys(seeds, _of_grid(plan, base, base)), plan.seeds)} if base else {}
     for setting in plan.settings:
         runs = {s: r for s in setting.seeds if (r := records.get(f"{plan.prefix}{setting.label}/seed_{s}"))}
         if runs:
-            both = {s: _with(run, base) if base else run for s, run in runs.items()}
+            both = {s: _of_grid(plan, run, base or run) for s, run in runs.items()}
             found[setting.label] = Policy(setting.label, both, plan.seeds)
     return found
 
 
-def _with(run: Record, base: Record) -> Record:
-    """A record with the counts of the untrained policy as those of alpha 0."""
-    return {**run, "fronts": {part: {**base["fronts"][part], **of} for part, of in run["fronts"].items()}}
+def _of_grid(plan: Plan, run: Record, base: Record) -> Record:
+    """A record with the counts of the untrained policy as those of alpha 0, and the selection counts of the plan."""
+    grid = {key(Pair(alpha, t)) for alpha in (0.0, *plan.alphas) for t in plan.temperatures}
+    fronts = {part: {**base["fronts"][part], **of} for part, of in run["fronts"].items()}
+    fronts[SELECTION] = {name: counts for name, counts in fronts[SELECTION].items() if name in grid}
+    return {**run, "fronts": fronts}
 
 
 def pairs_of(plan: Plan, records: Mapping[str, Record], label: str) -> list[Pair]:
@@ -143,12 +153,11 @@ def verdict(plan: Plan, found: Mapping[str, Policy], k: int) -> Verdict | None:
         return found[name].values(HELD_OUT, best[name][0], k)
 
     gain = difference(held_out(label), held_out(plan.baseline), BOUNDS, level)
-    mean = [row.mean() for row in held_out(label).values()]
     return Verdict(
         k,
         label,
         best[label][0],
-        float(np.mean(mean)) if mean else math.nan,
+        mean(held_out(label)),
         gain,
         difference(held_out(label), held_out(UNTRAINED), BOUNDS, level),
         best[plan.baseline][0],
@@ -169,8 +178,6 @@ def seeds_needed(gain: Estimate, seeds: int) -> int | None:
 
 def gain_at(found: Mapping[str, Policy], more: str, less: str, pairs: tuple[Pair, Pair], k: int) -> Estimate:
     """`more` minus `less` on the held-out problems, each at a pair; unknown where one was not sampled there."""
-    if more not in found or less not in found:
-        return NO_ESTIMATE
     mine, theirs = found[more].values(HELD_OUT, pairs[0], k), found[less].values(HELD_OUT, pairs[1], k)
     return difference(mine, theirs, BOUNDS)
 

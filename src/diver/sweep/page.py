@@ -1,6 +1,6 @@
 """The page of a sweep: what to turn on for each k, the fronts, every setting, and what it costs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from diver.evaluate.front import Pair
 from diver.look import page
 from diver.look.front_figure import front_svg
 from diver.sweep import records
-from diver.sweep.choose import LEVEL, Policy, Verdict, cost, gain_at, policies, verdict
+from diver.sweep.choose import LEVEL, Policy, Verdict, cost, gain_at, mean, policies, verdict
 from diver.sweep.plan import HELD_OUT, SELECTION, UNTRAINED, Plan
 
 DASH = "–"
@@ -34,7 +34,7 @@ def write_page(plan: Plan) -> Path:
     parts = sections(plan, found)
     text = "\n".join(f"## {s.title}\n\n{s.text}\n\n{markdown(s.rows[0], s.rows[1:])}" for s in parts)
     write_text(plan.out / "sweep.md", text)
-    html = [page.header("diver sweep", headline(plan, found), page.facts(facts(plan, found)))]
+    html = [page.header("diver sweep", f"{headline(plan, found)}.", page.facts(facts(plan, found)))]
     for s in parts:
         drawn = figures(plan, found) if s.title == FRONTS else ""
         table = page.text_table(s.rows)
@@ -47,7 +47,8 @@ def write_page(plan: Plan) -> Path:
 
 def facts(plan: Plan, found: Mapping[str, Policy]) -> dict[str, object]:
     base = plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0])
-    sizes = {part: len(next(iter(of.values()), [])) for part, of in _fronts(found).items()}
+    untrained = next(iter(found[UNTRAINED].runs.values())) if UNTRAINED in found else {"fronts": {}}
+    sizes = {part: len(next(iter(of.values()), [])) for part, of in untrained["fronts"].items()}
     return {
         "Recipe": plan.recipe,
         "Model": base.model.path,
@@ -58,40 +59,38 @@ def facts(plan: Plan, found: Mapping[str, Policy]) -> dict[str, object]:
     }
 
 
-def _fronts(found: Mapping[str, Policy]) -> Mapping[str, Mapping[str, Sequence[int]]]:
-    run = next(iter(found[UNTRAINED].runs.values()), None) if UNTRAINED in found else None
-    return run["fronts"] if run else {}
-
-
 def headline(plan: Plan, found: Mapping[str, Policy]) -> str:
-    """What to turn on at the smallest and the largest k."""
+    """What to turn on at the smallest and the largest k, in sentences; the full stop after the last is left out."""
     known = [v for k in dict.fromkeys([min(plan.ks), max(plan.ks)]) if (v := verdict(plan, found, k))]
     if not known:
         return "Not finished: the baseline and another setting need all their runs"
-    names = [plan.baseline if v.advice == "the baseline" else v.advice for v in known]
-    return "; ".join(f"for k = {v.k}: {name}" for v, name in zip(known, names, strict=True))
+    return ". ".join(f"k = {v.k}: {advised(plan, v)}" for v in known)
+
+
+def advised(plan: Plan, of: Verdict, between: str = ", ", pair: Callable[[Pair], str] = str) -> str:
+    """The setting to turn on and its pair, or not to train."""
+    if of.advice == UNTRAINED:
+        return "do not train"
+    label, best = (of.label, of.pair) if of.advice == of.label else (plan.baseline, of.baseline)
+    return f"{label}{between}{pair(best)}"
 
 
 def sections(plan: Plan, found: Mapping[str, Policy]) -> list[Section]:
     """All sections of the page, without those that have no row yet."""
     verdicts = [v for k in plan.ks if (v := verdict(plan, found, k))]
-    parts = [_answer(plan, verdicts), _settings(plan, found), _fronts_table(plan, found), _runs(found)]
+    parts = [_answer(plan, verdicts), _fronts_table(plan, found), _settings(plan, found), _runs(plan, found)]
     return [part for part in parts if len(part.rows) > 1]
 
 
 def _answer(plan: Plan, verdicts: Sequence[Verdict]) -> Section:
     header = [
-        "you sample k", "turn on", "best other setting", "alpha, T", "Pass@k", f"minus {plan.baseline} at its best",
-        "minus untrained at its best", f"{plan.baseline} minus untrained", "not decided: seeds",
+        "k", "turn on", "best other", "alpha, T", "Pass@k", "minus baseline", "minus untrained",
+        "baseline minus untrained", "seeds to decide",
     ]  # fmt: skip
     rows = [
         [
             str(v.k),
-            f"{plan.baseline}, {v.baseline}"
-            if v.advice == "the baseline"
-            else f"{v.label}, {v.pair}"
-            if v.advice == v.label
-            else f"nothing: untrained, temperature {v.untrained.temperature:g}",
+            advised(plan, v, " at ", _short),
             v.label,
             _short(v.pair),
             f"{100 * v.level:.1f}",
@@ -103,11 +102,12 @@ def _answer(plan: Plan, verdicts: Sequence[Verdict]) -> Section:
         for v in verdicts
     ]
     text = (
-        "The pair of weights (alpha) and temperature of each setting, and the best setting, are chosen on the "
-        "selection problems. Everything here is measured on the held-out problems, in points of per cent, with "
-        f"intervals over seeds and problems: {100 * LEVEL:g} %, and for the best setting corrected for the number of "
-        "settings (Bonferroni). A setting is advised if it is significantly above both the baseline and the untrained "
-        "policy. The last column says about how many seeds would decide the difference from the baseline."
+        "The weights between untrained and trained (alpha), the temperature (T) and the best other setting are chosen "
+        "on the selection problems. All numbers are of the held-out problems, in per cent, with intervals of "
+        f"{100 * LEVEL:g} % over seeds and problems. Those of the best other setting are corrected for the number of "
+        "settings (Bonferroni). It is advised if it is significantly above both the baseline and the untrained policy. "
+        "Else the baseline is advised if it is above the untrained policy, and else not to train. The last column "
+        "says about how many seeds would decide a difference from the baseline that these do not."
     )
     return Section("What to turn on", text, [header, *rows])
 
@@ -129,7 +129,7 @@ def _settings(plan: Plan, found: Mapping[str, Policy]) -> Section:
             values = policy.values(HELD_OUT, mine[0], k) if mine else {}
             row += [
                 _short(mine[0]) if mine else DASH,
-                f"{100 * np.mean([v.mean() for v in values.values()]):.1f}" if values else DASH,
+                f"{100 * mean(values):.1f}" if values else DASH,
                 _points(gain_at(found, label, plan.baseline, (mine[0], base[0]), k))
                 if mine and base and label != plan.baseline
                 else DASH,
@@ -149,8 +149,8 @@ def _fronts_table(plan: Plan, found: Mapping[str, Policy]) -> Section:
         for pair in policy.pairs(SELECTION):
             if label != UNTRAINED and not pair.alpha:
                 continue
-            means = [np.mean([v.mean() for v in policy.values(SELECTION, pair, k).values()]) for k in plan.ks]
-            rows.append([label, f"{pair.alpha:g}", f"{pair.temperature:g}", *(f"{100 * mean:.1f}" for mean in means)])
+            means = [f"{100 * mean(policy.values(SELECTION, pair, k)):.1f}" for k in plan.ks]
+            rows.append([label, f"{pair.alpha:g}", f"{pair.temperature:g}", *means])
     header = ["setting", "alpha", "temperature", *(f"Pass@{k}" for k in plan.ks)]
     text = (
         "Pass@k of the weights between untrained (alpha 0) and trained (alpha 1) at each temperature: means over seeds "
@@ -159,7 +159,7 @@ def _fronts_table(plan: Plan, found: Mapping[str, Policy]) -> Section:
     return Section(FRONTS, text, [header, *rows])
 
 
-def _runs(found: Mapping[str, Policy]) -> Section:
+def _runs(plan: Plan, found: Mapping[str, Policy]) -> Section:
     """Every run, with where it comes from."""
     rows = [
         [
@@ -174,8 +174,9 @@ def _runs(found: Mapping[str, Policy]) -> Section:
         for seed, run in policy.runs.items()
     ]
     header = ["setting", "seed", "steps", "CPU seconds", "commit"]
-    commands = sorted({str(run.get("command")) for policy in found.values() for run in policy.runs.values()})
-    return Section("Runs", f"All runs that were made, by {'; '.join(commands)}", [header, *rows])
+    commands = sorted({c for policy in found.values() for run in policy.runs.values() if (c := run.get("command"))})
+    planned = sum(len(setting.seeds) for setting in plan.settings)
+    return Section("Runs", f"{len(rows)} of {planned} runs, by {'; '.join(commands)}", [header, *rows])
 
 
 def _points(estimate: Estimate) -> str:
@@ -202,6 +203,6 @@ def points(policy: Policy, temperature: float, ks: tuple[int, int]) -> list[tupl
     """The line of a setting at a temperature: Pass@k of both k by rising alpha, on the selection problems."""
     line = []
     for pair in (pair for pair in policy.pairs(SELECTION) if pair.temperature == temperature):
-        x, y = (float(np.mean([v.mean() for v in policy.values(SELECTION, pair, k).values()])) for k in ks)
+        x, y = (mean(policy.values(SELECTION, pair, k)) for k in ks)
         line.append((x, y, f"{pair.alpha:g}" if pair.alpha else UNTRAINED))
     return line

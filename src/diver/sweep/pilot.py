@@ -1,29 +1,31 @@
 """What a sweep costs, measured in a few steps of each setting before it starts."""
 
 import dataclasses
+import shutil
 import statistics
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from diver.core.files import read_json, read_jsonl, to_json, write_text
+from diver.core.files import read_jsonl
+from diver.core.seeds import digest
 from diver.evaluate.evaluate import duration
-from diver.sweep.plan import Plan
-from diver.sweep.run import train
+from diver.sweep.plan import Plan, slug
+from diver.sweep.run import about, train
 from diver.train.parallel import Run, run_all
 
 PILOT = 3  # steps; the first one is slower, since it compiles and fills caches
 
 
-def pilot(plan: Plan, file: Path) -> dict[str, float]:
-    """The CPU seconds of a step of each setting, from `PILOT` steps in a folder of their own; kept in `file`."""
-    known = read_json(file) if file.exists() else {}
+def pilot(plan: Plan) -> dict[str, float]:
+    """The CPU seconds of a step of each setting, from `PILOT` steps in a folder of their own, which are made once."""
     runs = {}
     for setting in plan.settings:
-        if setting.label in known or setting.folders:
+        if setting.folders:
             continue
         recipe = plan.trained(setting, plan.seeds[0])
-        folder = plan.out / "pilot" / plan.folder(setting, plan.seeds[0]).parent.name
+        # Another recipe has another folder, so that its costs are measured anew.
+        folder = plan.out / "pilot" / f"{slug(setting.label)}-{digest(about(plan, setting, plan.seeds[0]))}"
         recipe = dataclasses.replace(
             recipe,
             run=dataclasses.replace(recipe.run, folder=str(folder)),
@@ -31,13 +33,15 @@ def pilot(plan: Plan, file: Path) -> dict[str, float]:
             evaluate=dataclasses.replace(recipe.evaluate, problems=0),
         )
         runs[setting.label] = Run(folder.name, partial(train, recipe), folder, PILOT)
-    run_all([*runs.values()], plan.out / "pilot", 1)
-    for label, run in runs.items():
-        rows = [row for _, row in read_jsonl(run.folder / "metrics.jsonl", appended=True)]
-        known[label] = statistics.mean(row["time/cpu"] for row in rows[1:])
-    if runs:
-        write_text(file, to_json(known, indent=1) + "\n")
-    return known
+    run_all([run for run in runs.values() if len(cpu_seconds(run.folder)) < PILOT], plan.out / "pilot", 1)
+    for run in runs.values():
+        shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
+    return {label: statistics.mean(cpu_seconds(run.folder)[1:]) for label, run in runs.items()}
+
+
+def cpu_seconds(folder: Path) -> list[float]:
+    """The CPU seconds of each step of a run so far."""
+    return [row["time/cpu"] for _, row in read_jsonl(folder / "metrics.jsonl", appended=True)]
 
 
 def at_equal_time(plan: Plan, costs: Mapping[str, float]) -> Plan:

@@ -66,14 +66,14 @@ class Plan:
     out: Path
     records: Path
     prefix: str = ""
-    command: str = "diver sweep"
 
     def __post_init__(self) -> None:
         labels = [setting.label for setting in self.settings]
+        names = [slug(label) for label in (UNTRAINED, *labels)]
         if self.baseline not in labels:
             raise DiverError(f"--baseline {self.baseline}: must be one of the settings, {', '.join(labels)}")
-        if len({*labels}) < len(labels):
-            raise DiverError("two settings have the same name; give each method and value once")
+        if twice := [label for label in labels if names.count(slug(label)) > 1]:
+            raise DiverError(f"two settings have the same name, {twice[0]}; give each method and value once")
         if max(self.ks) > self.samples:
             raise DiverError(f"--k: {max(self.ks)} needs as many samples; raise --samples above {self.samples}")
 
@@ -89,7 +89,7 @@ class Plan:
         """The folder of a run."""
         if seed in setting.folders:
             return Path(setting.folders[seed])
-        return self.out / re.sub(r"[^\w.]+", "-", setting.run or setting.label) / f"seed_{seed}"
+        return self.out / slug(setting.run or setting.label) / f"seed_{seed}"
 
     def recipe_of(self, setting: Setting, seed: int) -> Recipe:
         """The recipe of a run, with the evaluation problems of the sweep."""
@@ -107,16 +107,17 @@ class Plan:
     def problems(self, recipe: Recipe) -> dict[str, Loaded]:
         """The selection problems, by default a quarter of all, and the held-out problems."""
         loaded = held_out(recipe, EvalConfig())
-        size = self.selection or len(loaded.problems) // 4
-        if not 0 < size < len(loaded.problems):
+        count = len(loaded.problems)
+        size = self.selection or max(1, count // 4)
+        if size >= count:
             raise DiverError(
-                f"--selection {size}: {len(loaded.problems)} evaluation problems must choose and judge; raise "
-                "--evaluate.problems"
+                f"--selection {size}: some of the evaluation problems choose and the others judge, and there are "
+                f"{count}; raise --evaluate.problems, which a data set without evaluate.source limits to a tenth"
             )
         parts = {SELECTION: loaded.problems[:size], HELD_OUT: loaded.problems[size:]}
         return {
             name: loaded._replace(
-                benchmark=dataclasses.replace(loaded.benchmark, name=name, title=name), problems=problems, notes=[]
+                benchmark=dataclasses.replace(loaded.benchmark, name=name, title=name), problems=problems
             )
             for name, problems in parts.items()
         }
@@ -124,7 +125,8 @@ class Plan:
     def evaluation(self, recipe: Recipe, problems: Loaded) -> EvalConfig:
         """How a policy is sampled: as the recipe says, by the prefix tree where the policy is small."""
         weights = sum(file.stat().st_size for file in model_folder(recipe.model).glob("*.safetensors"))
-        tree = weights <= TREE_BYTES and recipe.sample.max_tokens <= TREE_TOKENS and recipe.model.device != "cuda"
+        on_gpu = recipe.model.device.startswith("cuda")
+        tree = weights <= TREE_BYTES and recipe.sample.max_tokens <= TREE_TOKENS and not on_gpu
         return EvalConfig(
             template=problems.benchmark.template,
             max_tokens=recipe.sample.max_tokens,
@@ -135,3 +137,8 @@ class Plan:
             generator="tree" if tree else "transformers",
             figures="",
         )
+
+
+def slug(label: str) -> str:
+    """The folder name of a setting."""
+    return re.sub(r"[^\w.]+", "-", label)

@@ -14,70 +14,83 @@ from diver.core.extras import provenance
 from diver.core.files import read_json, read_jsonl
 from diver.core.run_folder import by_step
 from diver.core.seeds import digest
+from diver.core.settings import Errors
 from diver.core.types import DiverError
+from diver.evaluate.evaluate import problem_digest
 from diver.evaluate.front import Pair, evaluate_front
 from diver.recipe.recipe import Recipe, identity
-from diver.recipe.run import open_run
+from diver.recipe.run import earlier_identity, open_run
 from diver.sweep import records
-from diver.sweep.choose import pairs_of
-from diver.sweep.plan import HELD_OUT, SELECTION, UNTRAINED, Plan, Setting
+from diver.sweep.choose import key, pairs_of
+from diver.sweep.plan import HELD_OUT, SELECTION, UNTRAINED, Plan, Setting, slug
 from diver.train.parallel import Run, run_all
 
-POINTS = 60  # of a curve of the training that a record keeps: means of as many blocks of steps
+POINTS = 60  # maximum length of a training curve in a record: the means of as many blocks of steps
 
 
 def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
     """Make the runs of the settings `only` (default: all), and add their records. The same call goes on after a kill.
 
     Raises:
-        DiverError: a run failed, or a record is of another recipe.
+        DiverError: runs failed, which the others do not wait for, or a record is of another recipe.
     """
+    errors = Errors()
     chosen = [setting for setting in plan.settings if not only or setting.label in only]
     for judged in (False, True):
         check(plan)
         tasks: dict[Path, Run] = {}
-        if not record(plan, UNTRAINED):
+        base = record(plan, UNTRAINED)
+        if not base or not {key(Pair(0.0, t)) for t in plan.temperatures} <= base["fronts"][HELD_OUT].keys():
             tasks[plan.out] = Run(UNTRAINED, partial(untrained, plan), plan.out, 0)
         for setting in chosen:
             for seed in setting.seeds:
                 found = record(plan, setting.label, seed)
                 folder, steps = plan.folder(setting, seed), plan.recipe_of(setting, seed).train.steps
-                if not found or not {key(pair) for pair in plan.grid} <= found["fronts"][SELECTION].keys():
+                steps = 0 if found or setting.folders else steps
+                complete = found and {key(pair) for pair in plan.grid} <= found["fronts"][SELECTION].keys()
+                if not judged and not complete:
                     call = partial(make, plan, setting, seed)
-                elif judged and (pairs := missing(plan, setting, found)):
+                elif judged and found and complete and (pairs := missing(plan, setting, found)):
                     call = partial(judge, plan, setting, seed, pairs)
                 else:
                     continue
                 if folder in tasks:  # a setting and the longer run that contains it
                     call, steps = partial(in_order, tasks[folder].call, call), max(steps, tasks[folder].steps)
-                tasks[folder] = Run(f"{folder.parent.name}-{seed}", call, folder, 0 if found else steps)
-        run_all([*tasks.values()], plan.out / "logs", jobs)
+                tasks[folder] = Run(f"{slug(setting.label)}-{seed}", call, folder, steps)
+        with errors.collected():
+            run_all([*tasks.values()], plan.out / "logs", jobs)
+    errors.raise_found()
 
 
 def check(plan: Plan) -> None:
-    """DiverError if a record is of another recipe: it would be shown as a run of this one."""
-    known = records.read(plan.records)
-    if other := [name for name, r in known.items() if name.startswith(plan.prefix) and r["samples"] != plan.samples]:
+    """DiverError if a record is of another recipe or of other problems: it would be shown as a run of this plan."""
+    known = {name: r for name, r in records.read(plan.records).items() if name.startswith(plan.prefix)}
+    if other := [name for name, r in known.items() if r["samples"] != plan.samples]:
         samples = known[other[0]]["samples"]
         raise DiverError(f"{plan.records}: {other[0]} has {samples} samples, not {plan.samples}; give another --out")
+    if known:
+        parts = plan.problems(plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0]))
+        digests = {part: digest(*map(problem_digest, of.problems)) for part, of in parts.items()}
+        if other := [n for n, r in known.items() if any(v != digests[part] for part, v in r["problems"].items())]:
+            raise DiverError(f"{plan.records}: {other[0]} has other evaluation problems; give another --out")
     for setting in plan.settings:
         for seed in setting.seeds:
-            if (found := known.get(name_of(plan, setting.label, seed))) and not setting.folders:
-                mine = about(plan, setting, seed)
-                if changed := sorted(k for k, v in found["recipe"].items() if k in mine and mine[k] != v):
-                    key = changed[0]
-                    raise DiverError(
-                        f"{plan.records}: {found['name']} is a run with {key} = {found['recipe'][key]!r}, now "
-                        f"{mine[key]!r}; give another --out"
-                    )
+            if found := known.get(name_of(plan, setting.label, seed)):
+                theirs, mine = found["recipe"], about(plan, setting, seed)
+                for k in sorted(k for k in theirs.keys() & mine.keys() if mine[k] != theirs[k]):
+                    was = f"{plan.records}: {found['name']} is a run with {k} = {theirs[k]!r}"
+                    raise DiverError(f"{was}, now {mine[k]!r}; give another --out")
 
 
 def about(plan: Plan, setting: Setting, seed: int) -> dict[str, Any]:
     """What identifies a run in its record: its settings as JSON has them, without its seed, and its steps."""
-    recipe = plan.trained(setting, seed)
-    settings = {k: list(v) if isinstance(v, tuple) else v for k, v in identity(dataclasses.asdict(recipe)).items()}
-    del settings["run.seed"]
-    return {k: v for k, v in settings.items() if v is not None} | {"train.steps": setting.step or recipe.train.steps}
+    recipe, steps = plan.trained(setting, seed), setting.step
+    settings = identity(dataclasses.asdict(recipe))
+    if seed in setting.folders:
+        settings = earlier_identity() | read_json(plan.folder(setting, seed) / "config.json")["identity"]
+        steps = checkpoint(plan, setting, seed)[0]
+    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items() if k not in ("run.seed", "engine")}
+    return {k: v for k, v in plain.items() if v is not None} | {"train.steps": steps or recipe.train.steps}
 
 
 def name_of(plan: Plan, label: str, seed: int | None = None) -> str:
@@ -94,10 +107,6 @@ def missing(plan: Plan, setting: Setting, found: Mapping[str, Any]) -> list[Pair
     known = found["fronts"][HELD_OUT]
     wanted = pairs_of(plan, records.read(plan.records), setting.label)
     return [pair for pair in wanted if pair.alpha and key(pair) not in known]
-
-
-def key(pair: Pair) -> str:
-    return f"{pair.alpha:g} {pair.temperature:g}"
 
 
 # ---- in a process of its own
@@ -163,9 +172,8 @@ def checkpoint(plan: Plan, setting: Setting, seed: int) -> tuple[int, Path]:
     saved = by_step(plan.folder(setting, seed) / "checkpoints")
     step = setting.step or max(saved, default=0)
     if step not in saved:
-        raise DiverError(
-            f"{plan.folder(setting, seed)}: has no checkpoint of step {step}; raise train.save_total_limit"
-        )
+        which = f"of step {step}; raise train.save_total_limit" if step else "(checkpoints/step_NNNN)"
+        raise DiverError(f"{plan.folder(setting, seed)}: has no checkpoint {which}")
     return step, saved[step]
 
 
@@ -186,7 +194,7 @@ def counts(
         path = str(folder)
     trained = dataclasses.replace(recipe.model, path=path, revision=recipe.model.revision if not at else None)
     # Apart from the run folder, which must be empty when its training begins.
-    out = plan.out / "fronts" / "_".join(plan.folder(setting, seed).parts[-2:]) / f"step_{at:04d}" / part
+    out = plan.out / "fronts" / f"{slug(setting.run or setting.label)}_seed_{seed}" / f"step_{at:04d}" / part
     found = evaluate_front(config, recipe.model, trained, [problems], out, pairs, recipe.verify)
     rows = {key(pair): results[part]["per_problem"] for pair, results in found.items()}
     of_pairs = {
@@ -197,11 +205,10 @@ def counts(
 
 
 def add(plan: Plan, found: dict[str, Any], new: Iterable[Mapping[str, Any]]) -> None:
-    """Add counts to a record, and the record to the file. DiverError if the problems are others than before."""
+    """Add counts to a record, and the record to the file."""
     for of_part in new:
         for part, value in of_part["problems"].items():
-            if found["problems"].setdefault(part, value) != value:
-                raise DiverError(f"{plan.records}: the {part} problems have changed since its runs; give another --out")
+            found["problems"][part] = value
             found["fronts"][part] |= of_part["fronts"][part]
     records.add(plan.records, {name_of(plan, found["setting"], found.get("seed")): found})
 
