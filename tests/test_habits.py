@@ -280,7 +280,7 @@ def test_temperature_0_is_greedy_with_one_response():
     told = fails("eval", "--model", "countdown", "--temperature", "0", "--samples", "8")
     assert told.endswith("--temperature 0: is greedy, so a problem has one response; leave out --samples and --k")
     message = fails("eval", "--model", "x", "--temperature", "-1")
-    assert "temperature must be at least 0, not -1.0" in message
+    assert "temperature: must be at least 0, not -1.0" in message
 
 
 # ---- metrics of one's own --------------------------------------------------------------------------------------------

@@ -122,7 +122,10 @@ class EndpointGenerator:
         extra = PLAIN_SAMPLING.get(self.owner, {}) | dict(self.endpoint.extra)
         extra |= {"stop_token_ids": list(params.stop_token_ids)} if params.stop_token_ids else {}
         body = {"model": self.name, "temperature": params.temperature, "top_p": 1.0, "max_tokens": params.max_tokens}
-        body |= {"extra_body": extra, **({"stop": list(params.stop)} if params.stop else {})}
+        # Another server may fail at stop texts, as `transformers serve` does with a tokenizer of words. Its responses
+        # end there when they are graded.
+        stop = {"stop": list(params.stop)} if params.stop and self.owner in PLAIN_SAMPLING else {}
+        body |= {"extra_body": extra, **stop}
         waiting = (request for request in requests if request.key not in have)
         tasks: set[asyncio.Task[Generation]] = set()
         refused: list[Refused] = []
