@@ -13,7 +13,7 @@ from diver.core.tables import markdown
 from diver.evaluate.comparison import Values, difference
 from diver.evaluate.front import Pair
 from diver.sweep import records
-from diver.sweep.choose import BOUNDS, Policy, scored
+from diver.sweep.choose import BOUNDS, Policy, key, scored
 from diver.sweep.plan import HELD_OUT, SELECTION, UNTRAINED, Plan
 from diver.sweep.run import add, counts, name_of, record
 from diver.train.parallel import Run, run_all
@@ -40,12 +40,12 @@ def make(plan: Plan, seed: int) -> None:
     assert found is not None
     folder = plan.folder(base, seed) / "checkpoints"
     earlier = {
-        step: counts(plan, base, seed, SELECTION, [TRAINED], step)["fronts"][SELECTION][name(TRAINED)]
+        step: counts(plan, base, seed, SELECTION, [TRAINED], step)["fronts"][SELECTION][key(TRAINED)]
         for step in by_step(folder)
         if step < found["steps"]
     }
-    wanted = mean(found["fronts"][SELECTION][name(HALF)], plan.samples)
-    # Of equally near ones the later.
+    wanted = mean(found["fronts"][SELECTION][key(HALF)], plan.samples)
+    # The later one where two are equally near.
     step = min(sorted(earlier, reverse=True), key=lambda step: abs(mean(earlier[step], plan.samples) - wanted))
     control = {
         "setting": CONTROLS,
@@ -58,12 +58,8 @@ def make(plan: Plan, seed: int) -> None:
     }
     between = counts(plan, base, seed, HELD_OUT, [HALF])
     at_step = counts(plan, base, seed, HELD_OUT, [TRAINED], step)
-    at_step["fronts"][HELD_OUT] = {f"step {step}": at_step["fronts"][HELD_OUT][name(TRAINED)]}
+    at_step["fronts"][HELD_OUT] = {f"step {step}": at_step["fronts"][HELD_OUT][key(TRAINED)]}
     add(plan, control, [between, at_step])
-
-
-def name(pair: Pair) -> str:
-    return f"{pair.alpha:g} {pair.temperature:g}"
 
 
 def mean(of_problems: list, samples: int, k: int = 1) -> float:
@@ -102,7 +98,7 @@ def _checkpoint(of: Mapping[int, records.Record], k: int) -> Estimate:
         return {s: pass_at_k(*scored(r["fronts"][HELD_OUT][at[s]], r["samples"]), k) for s, r in of.items()}
 
     steps = {seed: f"step {record['steps']}" for seed, record in of.items()}
-    return difference(values(dict.fromkeys(of, name(HALF))), values(steps), BOUNDS)
+    return difference(values(dict.fromkeys(of, key(HALF))), values(steps), BOUNDS)
 
 
 def _half(untrained: Policy, base: Policy, k: int) -> Estimate:

@@ -30,6 +30,7 @@ ABOUT = (
     "Pass@k in per cent, with 95 % intervals over problems. alpha 0 is the base model and alpha 1 the trained one. "
     "Half of each: k / 2 samples of each of them, estimated from the same samples."
 )
+SHARED_STREAMS = "With transformers both draw by the same random streams, so half of each is estimated too low."
 
 
 class Pair(NamedTuple):
@@ -155,7 +156,8 @@ def write_front(
         config.show(table, f"\n{shown}", say)
         written += config.write(table, out, f"front_{name}")
         text += f"{shown}\n"
-    write_text(out / "front.md", f"{text}{ABOUT}\n")
+    about = f"{ABOUT} {SHARED_STREAMS}" if config.generator == "transformers" and HALVES in text else ABOUT
+    write_text(out / "front.md", f"{text}{about}\n")
     write_text(out / FILE, to_json({"base": base, "trained": trained, "benchmarks": data}, indent=1) + "\n")
-    say(f"{ABOUT}\nresults: {', '.join([f'{out}/{FILE}', 'front.md', *(path.name for path in written)])}")
+    say(f"{about}\nresults: {', '.join([f'{out}/{FILE}', 'front.md', *(path.name for path in written)])}")
     return out / FILE

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import NonNegativeFloat, PositiveInt
-
 from diver.core.run_folder import find_runs, given_name
+from diver.core.settings import PositiveInt
 from diver.core.types import DiverError
 from diver.evaluate.config import parse_ks, parse_numbers
 from diver.evaluate.of_run import check_contents, read_run
@@ -40,7 +39,7 @@ class SweepArguments(RecipeArguments):
 
     methods: tuple[str, ...] = ()
     """Methods to compare: names or module:Class. Default: the recipe's."""
-    rates: tuple[NonNegativeFloat, ...] = ()
+    rates: tuple[float, ...] = ()
     """Learning rates, each with every method."""
     set: tuple[str, ...] = ()
     """Values of other keys, each with every method: method.replay.alpha=0.1,0.3."""

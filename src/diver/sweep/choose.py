@@ -59,7 +59,7 @@ class Policy(NamedTuple):
 
 def key(pair: Pair) -> str:
     """The name of a pair in a record."""
-    return f"{pair.alpha:g} {pair.temperature:g}"
+    return f"{pair.alpha:.12g} {pair.temperature:.12g}"
 
 
 def mean(values: Values) -> float:

@@ -15,6 +15,7 @@ from diver.recipe.recipe import Recipe
 from diver.sample.blend import model_folder
 from diver.tasks.benchmarks import Loaded
 from diver.tasks.testbeds import is_testbed
+from diver.tasks.verify import EnvironmentGrader, get_grader
 
 SELECTION, HELD_OUT = "selection", "held-out"
 UNTRAINED = "untrained"
@@ -126,7 +127,8 @@ class Plan:
         """How a policy is sampled: as the recipe says, by the prefix tree where the policy is small."""
         weights = sum(file.stat().st_size for file in model_folder(recipe.model).glob("*.safetensors"))
         on_gpu = recipe.model.device.startswith("cuda")
-        tree = weights <= TREE_BYTES and recipe.sample.max_tokens <= TREE_TOKENS and not on_gpu
+        played = any(isinstance(get_grader(p.verifier), EnvironmentGrader) for p in problems.problems)
+        tree = weights <= TREE_BYTES and recipe.sample.max_tokens <= TREE_TOKENS and not (on_gpu or played)
         return EvalConfig(
             template=problems.benchmark.template,
             max_tokens=recipe.sample.max_tokens,

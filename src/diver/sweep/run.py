@@ -87,7 +87,9 @@ def about(plan: Plan, setting: Setting, seed: int) -> dict[str, Any]:
     recipe, steps = plan.trained(setting, seed), setting.step
     settings = identity(dataclasses.asdict(recipe))
     if seed in setting.folders:
-        settings = earlier_identity() | read_json(plan.folder(setting, seed) / "config.json")["identity"]
+        # Older folders lack settings that came later. Those of the method are its own.
+        earlier = {k: v for k, v in earlier_identity().items() if not k.startswith("method.")}
+        settings = earlier | read_json(plan.folder(setting, seed) / "config.json")["identity"]
         steps = checkpoint(plan, setting, seed)[0]
     plain = {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items() if k not in ("run.seed", "engine")}
     return {k: v for k, v in plain.items() if v is not None} | {"train.steps": steps or recipe.train.steps}
