@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from diver.recipe.flags import parse
+from diver.sweep.plan import Plan
 from diver.sweep.run import sweep
 from fronts.controls import make_controls
 from fronts.page import write_page
@@ -36,13 +37,18 @@ def main() -> None:
     arguments = parse(Arguments, "python -m fronts", sys.argv[1:])
     plans = [plan(testbed, arguments.out, arguments.work) for testbed in arguments.testbeds]
     try:
-        for of_testbed in plans:
+        for of_testbed in (*map(choosing, plans), *plans):  # more seeds come last: they only judge
             for setting in of_testbed.settings:
                 if not arguments.only or setting.label in arguments.only:
                     sweep(of_testbed, arguments.jobs, [setting.label])
                     make_controls(of_testbed, arguments.jobs)
     finally:
         print(write_page(arguments.out))
+
+
+def choosing(plan: Plan) -> Plan:
+    """A plan without the seeds that do not choose."""
+    return dataclasses.replace(plan, settings=tuple(dataclasses.replace(s, seeds=plan.seeds) for s in plan.settings))
 
 
 if __name__ == "__main__":

@@ -196,7 +196,7 @@ TWO = ("--methods", "clip-higher", "max-rl")
         ([*TWO, "--set", "data.countdown.seed=1,2"], "data.countdown.seed is 2, and 1 in clip-higher"),
         ([*TWO, "--run.seed", "3"], "--run.seed: a sweep has many runs; give --seeds"),
         ([*TWO, "--engine", "trl"], "runs of others join by --runs"),
-        ([*TWO, "--jobs", "0"], "jobs: should be greater than 0"),
+        ([*TWO, "--jobs", "0"], "jobs: must be at least 1, not 0"),
         ([*TWO, "--alphas", "0,2"], "--alphas 0,2: must be from 0"),
         ([*TWO, "--temperatures", "0,1"], "must be numbers above 0"),
         ([*TWO, "--runs", "x=nowhere"], "nowhere: is neither a run folder nor a folder of run folders"),
