@@ -1,4 +1,4 @@
-"""How many honest files the test of `diver.look.dependence` accuses, although narrow policies often repeat themselves.
+"""How many honest files `diver.rollouts.dependence` accuses, although narrow policies often repeat themselves.
 
     python benchmarks/dependence.py [--files 200]
 
@@ -22,7 +22,7 @@ from diver.core.tables import markdown
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.evaluate import render_prompt
 from diver.evaluate.run import make_tasks, sampler
-from diver.look.dependence import dependence
+from diver.rollouts.dependence import dependence
 from diver.sample.base import Generator, SamplingParams, requests
 
 PROBLEMS, DRAWS, REQUEST = 20, 32, 8

@@ -38,8 +38,9 @@ class Load:
 
 
 def countdown_load() -> Load:
+    from diver.grading import get_grader
+    from diver.tasks import countdown
     from diver.tasks.testbeds import policy_folder
-    from diver.tasks.verify import countdown, get_grader
 
     problems = countdown.problems(countdown.Countdown(), PROBLEMS, held_out=False)
     by_prompt, grader = {str(p.prompt): p for p in problems}, get_grader("countdown")

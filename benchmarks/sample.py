@@ -41,8 +41,8 @@ from diver.recipe.sections import Model
 from diver.sample.base import SamplingParams, requests
 from diver.sample.hf import HFGenerator, end_tokens, sample_groups
 from diver.sample.policy import Policy, load_policy
+from diver.tasks import countdown
 from diver.tasks.templates import render
-from diver.tasks.verify import countdown
 
 SAMPLES, TEMPERATURE, ROWS = 64, 0.6, 512
 QUESTION = (

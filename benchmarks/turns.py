@@ -38,8 +38,8 @@ from diver.sample.base import Job
 from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import load_policy
 from diver.sample.trajectories import playing
+from diver.tasks import maze
 from diver.tasks.templates import render
-from diver.tasks.verify import maze
 
 
 class WholeContexts(HFGenerator):
@@ -102,7 +102,7 @@ def main() -> None:
     policy = load_policy(Model(path=args.policy, threads=1))
     policy.tokenizer.padding_side, policy.tokenizer.pad_token = "left", policy.tokenizer.eos_token
     mazes = maze.problems(Maze(mix={"seven": 1.0}), args.problems, held_out=True)
-    problems = [replace(problem, verifier="diver.tasks.verify.maze_cells:MazeCells") for problem in mazes]
+    problems = [replace(problem, verifier="diver.tasks.maze_cells:MazeCells") for problem in mazes]
     generators = {name: kind(policy) for name, kind in CONTESTANTS.items()}
     trials: dict[str, list[dict[str, float]]] = {name: [] for name in generators}
     for _ in range(args.trials):

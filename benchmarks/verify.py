@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import Any
 
 from diver.core.types import Grade, Problem
-from diver.tasks.verify import GRADERS, grade
-from diver.tasks.verify.equivalence import warm
-from diver.tasks.verify.workers import Failure, Pool
+from diver.grading import GRADERS, grade
+from diver.grading.equivalence import warm
+from diver.grading.workers import Failure, Pool
 
 HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("DIVER_DATA", HERE.parents[1] / "shared" / "data"))
-WARM = "diver.tasks.verify.equivalence:warm"
+WARM = "diver.grading.equivalence:warm"
 Pairs = list[tuple[str, Problem]]
 
 
@@ -116,7 +116,7 @@ def by_part(whose: str, quick: bool) -> dict[str, float]:
     """CPU seconds of the answers all different: within math-verify's parse, within its verify, and the rest."""
     import math_verify
 
-    from diver.tasks.verify import equivalence
+    from diver.grading import equivalence
 
     logging.disable(logging.WARNING)
     importing() if whose == "plain" else warm()

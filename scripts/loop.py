@@ -8,7 +8,7 @@ from pathlib import Path
 import diver
 from diver.core.figures import GREY, INK, drawing
 from diver.core.types import Grade, Problem
-from diver.tasks.verify import get_grader
+from diver.grading import get_grader
 
 NUMBERS, TARGET = (2, 3, 4), 20
 ANSWERS = (

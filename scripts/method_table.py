@@ -27,8 +27,8 @@ from diver.methods import METHODS, method_named
 from diver.recipe.load import read_toml
 from diver.recipe.recipe import Recipe, make_recipe
 from diver.recipe.run import open_run
+from diver.tasks import countdown
 from diver.tasks.testbeds import policy_folder
-from diver.tasks.verify import countdown
 from diver.train.trainer import Trainer
 
 ROOT = Path(__file__).parents[1]

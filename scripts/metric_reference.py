@@ -1,4 +1,4 @@
-"""docs/metrics.md: every metric that a run logs, from src/diver/look/metrics.toml.
+"""docs/metrics.md: every metric that a run logs, from src/diver/pages/metrics.toml.
 
 `python scripts/metric_reference.py` writes the page; a test compares it with that file.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
-from diver.look.curves import MEANINGS
+from diver.pages.curves import MEANINGS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 INTRODUCTION = """# Logged metrics

@@ -72,7 +72,7 @@ def studies() -> None:
 
 def verify() -> None:
     from diver.core.types import Group, Problem, Rollout
-    from diver.tasks.verify import verify as verified
+    from diver.grading import verify as verified
 
     group = Group(Problem("1", "?", r"$\frac{x+1}{2}$"), (Rollout(r"\boxed{\frac{1}{2} + \frac{x}{2}}"),))
     assert verified([group])[0].rollouts[0].grade == "correct"

@@ -100,7 +100,7 @@ def preload() -> None:
 
     import diver.cli
     import diver.evaluate.of_run
-    import diver.look.run_page
+    import diver.pages.run_page
     import diver.train.trainer  # noqa: F401
 
 

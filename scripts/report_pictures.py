@@ -1,6 +1,6 @@
 """The pictures of docs/report.md, of a finished run: `python scripts/report_pictures.py runs/quickstart`.
 
-Needs Debian's chromium, as tests/look/test_chromium.py does.
+Needs Debian's chromium, as tests/pages/test_chromium.py does.
 """
 
 from __future__ import annotations

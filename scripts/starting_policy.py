@@ -26,7 +26,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from diver.core.seeds import is_held_out
 from diver.recipe.data import HOUSES, LEVELS, MAZES
-from diver.tasks.verify import countdown, maze, maze_cells, textworld
+from diver.tasks import countdown, maze, maze_cells, textworld
 
 Example = Callable[[random.Random], tuple[str, str]]
 
@@ -138,7 +138,7 @@ def coloring(rng: random.Random) -> tuple[str, str]:
 
     Written without the neighbours, colours were learned as if there were no edges.
     """
-    from diver.tasks.verify.reasoning_gym import dataset_of
+    from diver.tasks.reasoning_gym import dataset_of
 
     while True:
         entry = dataset_of("graph_color", SIZES, rng.getrandbits(31), 1)[0]

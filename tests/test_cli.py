@@ -32,14 +32,14 @@ from diver.core.files import JsonlLog
 from diver.core.settings import options
 from diver.evaluate.config import EvalConfig
 from diver.integrations.engines import ENGINES, MARKS
-from diver.look.browse import Browse
-from diver.look.curves import meaning_of
-from diver.look.grade import GradeConfig
-from diver.look.judge.run import Judge
-from diver.look.measure import Measure
+from diver.judge.run import Judge
 from diver.methods import METHODS, method_named
 from diver.methods.contrib import CONTRIB
+from diver.pages.browse import Browse
+from diver.pages.curves import meaning_of
 from diver.recipe.recipe import flatten
+from diver.rollouts.grade import GradeConfig
+from diver.rollouts.measure import Measure
 from diver.tasks.testbeds import policy_folder
 
 DIVER = [sys.executable, "-m", "diver"]

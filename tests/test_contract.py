@@ -11,10 +11,10 @@ import pytest
 import diver
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 from diver.diversity import METRICS
+from diver.grading import verify, with_keys
 from diver.integrations.trl import config
 from diver.methods import method_named
 from diver.methods.base import Overlong, Selection
-from diver.tasks.verify import verify, with_keys
 
 COUNTED = "own_methods:Counted"
 

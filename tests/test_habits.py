@@ -19,14 +19,14 @@ from diver.cli.train import TrainArguments
 from diver.core import extras, progress
 from diver.core.run_folder import RunFolder
 from diver.core.types import DiverError
-from diver.look import measure
 from diver.methods import method_named
 from diver.recipe.data import Countdown
 from diver.recipe.load import load_recipe, parse_arguments
 from diver.recipe.sections import Log
+from diver.rollouts import measure
+from diver.tasks import countdown
 from diver.tasks.sources import load_problems
 from diver.tasks.testbeds import policy_folder
-from diver.tasks.verify import countdown
 from diver.train.loggers import check_loggers
 
 RECIPE = "[data.countdown]\nproblems = 8\n"

@@ -10,10 +10,10 @@ from test_methods_by_hand import advantages, decode, trained
 
 import diver
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
+from diver.grading import verify, with_keys
 from diver.losses import ClipLoss
 from diver.methods import method_named
 from diver.methods.contrib.outcome_based import answer_tokens
-from diver.tasks.verify import verify, with_keys
 
 CON, MEAN = (method_named(name, mask_answer=False) for name in ("outcome-ucb-con", "outcome-ucb-mean"))
 
@@ -321,7 +321,7 @@ def test_what_is_not_given_to_apply_is_named():
     assert CON.apply([group], 0.0, state={})
     for name in ("darling", "outcome-batch"):
         assert method_named(name).apply([group], 0.0)
-        with pytest.raises(DiverError, match="problem 'p': every rollout needs a key: diver.tasks.verify.with_keys"):
+        with pytest.raises(DiverError, match="problem 'p': every rollout needs a key: diver.grading.with_keys"):
             method_named(name).apply([group.with_each(key=["a", None])], 0.0)
 
 

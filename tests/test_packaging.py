@@ -183,7 +183,7 @@ print(diver.advantages(["a b c d e", "a b c d f"], [1, 0], ["p", "p"], answer_en
 print(diver.textual_diversity(["a b", "a b c", "d"]).round(3).tolist())
 from diver.cli import main
 from diver.core.types import DiverError, Group, Problem, Rollout
-from diver.tasks.verify import verify
+from diver.grading import verify
 
 for answer in ("1/2", r"\\frac{1}{2} + x"):
     group = Group(Problem(id="1", prompt="?", answer=answer), (Rollout(response=r"\\boxed{0.5}"),))

@@ -14,10 +14,10 @@ from diver.core.settings import settings
 from diver.core.turns import POLICY, Action, Turn
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout
 from diver.diversity.equational import formulas
+from diver.grading import with_keys
 from diver.methods import check_needs, check_replayed, method_named
 from diver.methods.grpo import ClipHigher
 from diver.methods.replay import KEY, Replay, solution_of
-from diver.tasks.verify import with_keys
 from diver.train.checkpoint import read_state, write_state
 
 ON = Replay(alpha=0.1)

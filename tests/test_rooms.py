@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOMS = [
-    "core", "diversity", "losses", "methods", "recipe", "tasks", "sample", "evaluate", "train", "integrations", "look",
-    "sweep", "cli", "__main__",
+    "core", "grading", "diversity", "losses", "methods", "recipe", "tasks", "sample", "evaluate", "train", "integrations",
+    "rollouts", "pages", "judge", "sweep", "cli", "__main__",
 ]  # fmt: skip
 SOURCE = Path(__file__).parents[1] / "src" / "diver"
 IMPORT_PATH = re.compile(r"diver(\.\w+)+(:\w+)?")
@@ -51,11 +51,11 @@ def test_no_torch_and_no_pandas_before_they_are_used():
     modules = [
         "diver",
         "diver.methods",
-        "diver.tasks.verify",
+        "diver.grading",
         "diver.core.statistics",
         "diver.tasks.sources",
-        "diver.look.measure",
-        "diver.look.browse",
+        "diver.rollouts.measure",
+        "diver.pages.browse",
     ]
     code = (
         "import importlib, sys\n"

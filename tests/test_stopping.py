@@ -28,7 +28,7 @@ from diver.sample import policy as policies
 from diver.sample.base import SamplingParams, requests
 from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import load_policy, precision_note
-from diver.tasks.verify import countdown
+from diver.tasks import countdown
 from diver.train import checkpoint
 from diver.train.parallel import Run, run_all
 from diver.train.trainer import Trainer

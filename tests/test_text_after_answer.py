@@ -9,9 +9,9 @@ import pytest
 import diver
 from diver.core.types import DiverError, Group, Problem, Rollout
 from diver.diversity import Diversity, measure
+from diver.grading import verify
 from diver.methods import method_named
 from diver.methods.diver import Shaping, is_rewarded
-from diver.tasks.verify import verify
 
 ANSWER = r"First \( 2 + 3 = 5 \) and so the answer is \boxed{5}"
 PROBLEM = Problem("p", "What is 2 + 3?", "5")

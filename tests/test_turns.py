@@ -9,7 +9,7 @@ from diver.core.files import to_json
 from diver.core.run_folder import groups_from_rows, rollout_row
 from diver.core.turns import LONGEST, Action, Turn, anchors, marked_actions, normalised, turns_of, with_tokens
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
-from diver.look.problems import pair_values
+from diver.rollouts.problems import pair_values
 
 
 def call(name, arguments):

@@ -8,7 +8,7 @@ from diver.integrations.api import advantages
 from diver.methods import Method
 
 if TYPE_CHECKING:
-    from diver.look.read import read
+    from diver.rollouts import read
 
 __version__ = "0.2.0"
 
@@ -29,7 +29,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """`read`, which takes longer to import than all the others, when it is first used."""
     if name == "read":
-        from diver.look.read import read
+        from diver.rollouts import read
 
         return read
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

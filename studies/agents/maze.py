@@ -10,8 +10,8 @@ from functools import partial
 
 from diver.core.types import Problem
 from diver.recipe.data import Maze
-from diver.tasks.verify.maze import problems
-from diver.tasks.verify.maze_cells import MazeCells
+from diver.tasks.maze import problems
+from diver.tasks.maze_cells import MazeCells
 
 TRAINED, HELD_OUT = 512, 128
 """Problems of a stage."""

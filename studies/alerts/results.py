@@ -16,7 +16,7 @@ import numpy as np
 from alerts.study import CHOICE, HEALTHY, REPORT, Planned, Study
 from diver.core.run_folder import metrics_table
 from diver.core.statistics import Estimate, paired_interval
-from diver.look.run_record import LEVEL, NARROWER, RunRecord, run_alerts
+from diver.pages.run_record import LEVEL, NARROWER, RunRecord, run_alerts
 from diver.train.alerts import DIVERGING, NOISE, Rule, diverging, held, level, limit_of, rules, window
 
 if TYPE_CHECKING:

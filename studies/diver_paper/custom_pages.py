@@ -17,8 +17,9 @@ from diver.core.tables import markdown
 from diver.core.types import Grade, Group
 from diver.diversity import formulas
 from diver.diversity.equational import Extractor
-from diver.look.problems import title
-from diver.tasks.verify import countdown, get_grader
+from diver.grading import get_grader
+from diver.rollouts.problems import title
+from diver.tasks import countdown
 from diver_paper import pages, saved_responses
 from diver_paper.aggregate import Record, Study
 from diver_paper.correlations import rank_correlations

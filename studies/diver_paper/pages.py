@@ -8,7 +8,7 @@ from collections import Counter
 
 from diver.core.statistics import Estimate
 from diver.core.tables import markdown
-from diver.look.problems import title as title_of_metric
+from diver.rollouts.problems import title as title_of_metric
 from diver_paper.aggregate import (
     AT_CEILING,
     INCONCLUSIVE,

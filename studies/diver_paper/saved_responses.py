@@ -18,9 +18,9 @@ from diver.core.progress import progress
 from diver.core.seeds import digest
 from diver.core.types import DiverError, Group, Rollout
 from diver.diversity import Diversity, Embedding, HiddenState, resolve, with_diversity
-from diver.look.problems import problem_table
+from diver.grading import verify
+from diver.rollouts.problems import problem_table
 from diver.tasks.splits import load
-from diver.tasks.verify import verify
 from diver_paper.aggregate import Record, Study, last_evaluation
 from diver_paper.job import study_recipe
 

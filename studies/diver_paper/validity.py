@@ -16,7 +16,7 @@ import numpy as np
 
 from diver.core.statistics import Estimate
 from diver.core.tables import markdown
-from diver.look.problems import ProblemTable, column, is_metric, summary, title
+from diver.rollouts.problems import ProblemTable, column, is_metric, summary, title
 from diver_paper.correlations import Correlations, rank_correlations
 
 SIMILARITIES = ("hidden-state", "embedding")  # the paper's table has 1 - d of these

@@ -7,7 +7,7 @@ from typing import Any
 
 from diver.core.files import to_json, write_text
 from diver.core.settings import settings
-from diver.look import measure
+from diver.rollouts import measure
 from diver_paper.validity import as_json, correlation_table, means_table, validity
 from diver_paper.validity_picture import write_picture
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from diver.core.figures import COLOURS, GREY, drawing, frame
-from diver.look.problems import is_metric, title
+from diver.rollouts.problems import is_metric, title
 from diver_paper.validity import Pair, Validity, pairs
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from diver.core.tables import markdown
-from diver.look.run_record import STAGES
+from diver.pages.run_record import STAGES
 from method_comparison.plan import BASELINE
 from method_comparison.rates import choice_visits, outcome
 from method_comparison.results import Record, Results, Runs

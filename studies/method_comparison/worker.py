@@ -15,13 +15,13 @@ from diver.core.settings import read
 from diver.core.types import Problem
 from diver.evaluate.evaluate import Task, evaluate
 from diver.evaluate.results import MemoryLog
+from diver.grading import EnvironmentGrader, get_grader
 from diver.recipe.recipe import Recipe
 from diver.sample.hf import HFGenerator
 from diver.sample.policy import Policy, load_policy
 from diver.sample.prefix_tree import PrefixTreeGenerator
 from diver.tasks.splits import load
 from diver.tasks.templates import prompted
-from diver.tasks.verify import EnvironmentGrader, get_grader
 from diver_paper.records import Records, rounded
 from diver_paper.worker import make_record
 from method_comparison.plan import Evaluation, StudyJob

@@ -26,6 +26,7 @@ from diver.core.settings import merge
 from diver.core.types import DiverError, Grade, Problem
 from diver.diversity import Diversity, measure
 from diver.evaluate.evaluate import Task, evaluate
+from diver.grading import verify
 from diver.methods import OBSERVED
 from diver.recipe.data import Source
 from diver.recipe.flags import parse
@@ -33,7 +34,6 @@ from diver.recipe.recipe import make_recipe
 from diver.recipe.sections import Model
 from diver.sample.hf import HFGenerator
 from diver.sample.policy import load_configuration, load_policy
-from diver.tasks.verify import verify
 from diver_paper.job import Job, study_recipe
 from diver_paper.records import Records, origin, rounded
 from diver_paper.worker import SHOWN, draw, train_run

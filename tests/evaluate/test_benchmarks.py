@@ -9,10 +9,10 @@ from local_hub import COMMIT, GATED
 from rows import write_rows
 
 from diver.core.types import DiverError, Grade
+from diver.grading import GRADERS, grade
+from diver.grading.choice import listed
 from diver.tasks.benchmarks import BENCHMARKS, find, load
 from diver.tasks.templates import TEMPLATES
-from diver.tasks.verify import GRADERS, grade
-from diver.tasks.verify.choice import listed
 from diver_paper import paper
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[3] / "shared" / "data"))

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diver.core.types import Grade, Problem
+from diver.grading import get_grader
+from diver.grading.choice import listed, prompt_with_options
 from diver.tasks.benchmarks import random_baseline, shuffled
-from diver.tasks.verify import get_grader
-from diver.tasks.verify.choice import listed, prompt_with_options
 
 PLANT = "Which of these is a plant?\n\nA) salt\nB) moss\nC) slate"
 

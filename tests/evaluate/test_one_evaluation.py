@@ -12,9 +12,9 @@ from diver.core.progress import progress_bar
 from diver.core.types import Grade, Problem, Rollout
 from diver.evaluate.evaluate import Task, evaluate, metrics, render_prompt
 from diver.evaluate.results import MemoryLog, read_results
+from diver.grading import Verdict, verdicts
 from diver.sample.base import Generation
 from diver.tasks.templates import TEMPLATES
-from diver.tasks.verify import Verdict, verdicts
 
 RECIPE = """
 [sample]

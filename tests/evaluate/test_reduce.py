@@ -45,7 +45,7 @@ def test_by_hand():
 def test_two_mazes_that_are_asked_alike_are_two_problems():
     """An environment reads `meta`, so the text of the problem does not tell them apart."""
     mazes = [
-        Problem("a", "Go to d3.", "", verifier="diver.tasks.verify.maze_cells:MazeCells", meta={"start": cell})
+        Problem("a", "Go to d3.", "", verifier="diver.tasks.maze_cells:MazeCells", meta={"start": cell})
         for cell in ("a1", "b2")
     ]
     first, second = (reduce([maze], {"a": A}, [1], "auto") for maze in mazes)

@@ -15,13 +15,13 @@ from diver.core.turns import ENVIRONMENT, POLICY, Action, Turn
 from diver.core.types import DiverError, Grade, Group, Problem, Rollout, sampling_metrics
 from diver.evaluate.evaluate import Task, evaluate
 from diver.evaluate.results import MemoryLog
+from diver.grading import get_grader, verify
 from diver.recipe.sections import Model
 from diver.sample.base import Job, SamplingParams, requests
 from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import load_policy
 from diver.sample.trajectories import CHARACTERS, Trajectory, playing
 from diver.tasks.templates import between_turns, render
-from diver.tasks.verify import get_grader, verify
 
 
 @pytest.fixture(scope="module")

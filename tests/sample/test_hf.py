@@ -16,8 +16,8 @@ from diver.recipe.sections import Model
 from diver.sample.decoding import Job, check_layers
 from diver.sample.hf import HFGenerator, draw, sample_groups
 from diver.sample.policy import Policy, load_policy
+from diver.tasks.countdown import problems
 from diver.tasks.templates import encode
-from diver.tasks.verify.countdown import problems
 
 PROBLEMS = problems(Countdown(), 12, held_out=True)
 PROMPTS = [p.prompt for p in PROBLEMS]

@@ -19,7 +19,7 @@ from diver.sample.base import SamplingParams, requests
 from diver.sample.decoding import Job
 from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import Policy, load_policy
-from diver.tasks.verify import countdown
+from diver.tasks import countdown
 
 PROBLEMS = countdown.problems(countdown.Countdown(), 4, held_out=True)
 HOW = SamplingParams(1.0, 40)

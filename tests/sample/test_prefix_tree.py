@@ -11,7 +11,7 @@ from diver.sample import prefix_tree
 from diver.sample.base import SamplingParams, requests
 from diver.sample.policy import load_policy
 from diver.sample.prefix_tree import PrefixTreeGenerator
-from diver.tasks.verify.countdown import problems
+from diver.tasks.countdown import problems
 
 PROMPTS = [p.prompt for p in problems(Countdown(), 20, held_out=True)]
 HOW = SamplingParams(1.0, 40)

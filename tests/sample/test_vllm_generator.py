@@ -14,8 +14,8 @@ from scipy.stats import chisquare
 from diver.core.types import DiverError, Rollout
 from diver.sample import vllm
 from diver.sample.base import Request, SamplingParams
+from diver.tasks import countdown
 from diver.tasks.testbeds import policy_folder
-from diver.tasks.verify import countdown
 
 
 def test_what_vllm_is_asked_and_how_its_answer_is_read():

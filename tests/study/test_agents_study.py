@@ -17,7 +17,7 @@ from diver.core.settings import merge
 from diver.core.turns import POLICY, Action, Turn
 from diver.core.types import DiverError, Group, Rollout
 from diver.diversity import measure
-from diver.tasks.verify import get_grader
+from diver.grading import get_grader
 from diver_paper.job import study_recipe
 from diver_paper.records import Records, read
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from diver.core.types import Grade, Group, Problem, Rollout
-from diver.tasks.verify import verify
+from diver.grading import verify
 from diver_paper.aggregate import Study, claim_status, difference, jobs, level, values
 from diver_paper.custom_pages import distinct
 from diver_paper.experiments import EXPERIMENTS, INITIAL, Claim, Experiment

@@ -193,7 +193,7 @@ def test_an_alert_that_stands_on_the_page_alone_fires_at_the_end_of_its_moving_m
 
 
 def test_the_alert_of_evaluations_fires_at_the_last_step():
-    """Pass@1 rises by 12.5 points and Pass@4 falls by 50, as in tests/look/test_report.py."""
+    """Pass@1 rises by 12.5 points and Pass@4 falls by 50, as in tests/pages/test_report.py."""
     (alert,) = (alert for alert in watched(STUDY) if alert.title.startswith("Pass@1 rises"))
     run = finished({}, {"0": [1] * 40, "100": [2] * 40, "200": [3] * 20 + [0] * 20})
     assert alert.fires(run, alert.today) == 200

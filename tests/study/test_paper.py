@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from diver.core.types import Grade, Problem
+from diver.grading import grade
 from diver.tasks.benchmarks import load
 from diver.tasks.templates import QUESTION, TEMPLATES, render
-from diver.tasks.verify import grade
 from diver_paper import paper
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[3] / "shared" / "data"))

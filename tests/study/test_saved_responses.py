@@ -9,7 +9,7 @@ import pytest
 from diver.core.settings import merge
 from diver.core.types import DiverError
 from diver.diversity import METRICS
-from diver.tasks.verify import countdown
+from diver.tasks import countdown
 from diver_paper import saved_responses
 from diver_paper.aggregate import Study, level
 from diver_paper.experiments import EXPERIMENTS, INITIAL

@@ -19,9 +19,9 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from waiting import until
 
 from diver.core.types import DiverError, Grade, Problem
+from diver.grading import grade
 from diver.losses.base import Tokens
 from diver.recipe.data import Source
-from diver.tasks.verify import grade
 from diver_paper.records import Records
 from diver_paper.records import read as records_of
 from smollm2_gsm8k.__main__ import CONFIG, main

@@ -5,7 +5,7 @@ import pytest
 from rows import write_rows
 
 from diver.core.statistics import Estimate
-from diver.look.problems import ProblemTable, column
+from diver.rollouts.problems import ProblemTable, column
 from diver_paper.commands import validity as command
 from diver_paper.validity import as_json, correlation_table, means_table, pairs, strength, validity
 from diver_paper.validity_picture import write_picture

@@ -17,13 +17,13 @@ from waiting import until
 
 from diver.core.files import read_jsonl
 from diver.core.types import DiverError
+from diver.grading import get_grader
 from diver.recipe.data import Data
 from diver.sweep import records
 from diver.sweep.arguments import SweepArguments, make_plan, recipe_flags, values_of
 from diver.sweep.pilot import at_equal_time, estimate
 from diver.sweep.plan import HELD_OUT, SELECTION, Plan, Setting
 from diver.tasks.splits import load
-from diver.tasks.verify import get_grader
 
 RECIPE = """\
 [model]

@@ -12,8 +12,7 @@ from diver.core.seeds import is_held_out
 from diver.core.types import DiverError, Grade
 from diver.diversity import textual_dissimilarity
 from diver.recipe.data import Countdown, Source
-from diver.tasks.sources import load_problems
-from diver.tasks.verify.countdown import (
+from diver.tasks.countdown import (
     LEVELS,
     CountdownGrader,
     calculate,
@@ -26,6 +25,7 @@ from diver.tasks.verify.countdown import (
     response,
     solution,
 )
+from diver.tasks.sources import load_problems
 
 PROBLEM = problems(Countdown(), 1, held_out=True)[0]
 GRADER = CountdownGrader()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from diver.core.types import Grade, Problem
 from diver.recipe.data import MAZES, Maze
-from diver.tasks.verify import maze
+from diver.tasks import maze
 
 # a3 b3 c3      b2 is a wall
 # a2    c2

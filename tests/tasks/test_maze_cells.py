@@ -13,12 +13,13 @@ import pytest
 
 from diver.core.environment import Step
 from diver.core.types import Problem
+from diver.grading import get_grader
 from diver.recipe.data import MAZES
+from diver.tasks import maze, maze_cells
 from diver.tasks.templates import render
-from diver.tasks.verify import get_grader, maze, maze_cells
 
 META = {"size": 3, "start": "a1", "goal": "c3", "walls": ["b2"]}
-PROBLEM = Problem("m", "", "c3", verifier="diver.tasks.verify.maze_cells:MazeCells", meta=META)
+PROBLEM = Problem("m", "", "c3", verifier="diver.tasks.maze_cells:MazeCells", meta=META)
 
 
 def walked(*directions, problem=PROBLEM):

@@ -8,7 +8,7 @@ from diver.recipe.data import Countdown
 from diver.recipe.sections import Model
 from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import load_policy
-from diver.tasks.verify.countdown import problems, solution
+from diver.tasks.countdown import problems, solution
 
 
 @pytest.mark.slow

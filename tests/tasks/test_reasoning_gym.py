@@ -10,9 +10,9 @@ from diver_command import fails, succeeds
 
 from diver.core.files import read_jsonl
 from diver.core.types import DiverError, Grade, Group, Rollout
+from diver.grading import Verification, grade, verify, with_keys
 from diver.recipe.data import Data, ReasoningGym, Source
 from diver.tasks.testbeds import generate, is_testbed
-from diver.tasks.verify import Verification, grade, verify, with_keys
 
 PATIENT = Verification(timeout_s=120.0)  # on a busy machine 5 seconds of the clock are few of the processor
 
@@ -42,7 +42,7 @@ def one(task, **sizes):
 @pytest.fixture(scope="module")
 def gym():
     pytest.importorskip("reasoning_gym")
-    from diver.tasks.verify import reasoning_gym
+    from diver.tasks import reasoning_gym
 
     return reasoning_gym
 

@@ -10,11 +10,11 @@ import pytest
 from rows import write_rows
 
 from diver.core.types import DiverError, Problem
+from diver.grading import get_grader
+from diver.grading.choice import options_of
 from diver.recipe.data import Data, Source
 from diver.tasks.sources import deduplicate, load_problems
 from diver.tasks.splits import load
-from diver.tasks.verify import get_grader
-from diver.tasks.verify.choice import options_of
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[3] / "shared" / "data"))
 CHAT = [{"role": "system", "content": "Think."}, {"role": "user", "content": "2+2?"}]

@@ -7,10 +7,10 @@ from transformers import AutoTokenizer
 
 from diver.core.settings import read
 from diver.core.types import DiverError, Grade
+from diver.grading import get_grader, grade
 from diver.recipe.data import POLICIES, TESTBEDS, Data, Source
 from diver.tasks.splits import load
 from diver.tasks.testbeds import generate, policy_folder
-from diver.tasks.verify import get_grader, grade
 
 ALL = {
     "countdown": [{}, {"mix": {"three": 0.1, "four": 0.3, "four-large": 0.3, "five": 0.3}}],

@@ -17,13 +17,14 @@ import starting_policy
 from diver.core.environment import Step, checked_step
 from diver.core.seeds import is_held_out
 from diver.core.types import DiverError, Grade, Rollout
+from diver.grading import get_grader
 from diver.recipe.data import HOUSES, Data, Source, TextWorldHouses
 from diver.sample.base import Job
 from diver.sample.trajectories import Trajectory
+from diver.tasks import textworld
+from diver.tasks.maze import shortest
 from diver.tasks.templates import render
 from diver.tasks.testbeds import generate, is_testbed
-from diver.tasks.verify import get_grader, textworld
-from diver.tasks.verify.maze import shortest
 
 HOUSE = {
     "rooms": {"kitchen": [0, 0], "garden": [1, 0], "bedroom": [0, 1]},
@@ -48,7 +49,7 @@ def test_a_house_as_a_problem():
         "bedroom south of kitchen. garden east of kitchen. box in kitchen. coin in box. key in garden. lamp in bedroom."
     )
     assert PROBLEM.prompt == f"{KEY} From kitchen take coin and key."
-    assert (PROBLEM.answer, PROBLEM.verifier) == ("coin key", "diver.tasks.verify.textworld:TextWorld")
+    assert (PROBLEM.answer, PROBLEM.verifier) == ("coin key", "diver.tasks.textworld:TextWorld")
     moved = {**HOUSE, "rooms": {"garden": [2, 1], "bedroom": [1, 2], "kitchen": [1, 1]}}
     assert textworld.problem(moved, "") == (KEY, replace(PROBLEM, source="", meta=moved))
     other = textworld.problem({**HOUSE, "wanted": ["lamp"], "start": "garden"}, "")

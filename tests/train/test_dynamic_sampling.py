@@ -10,7 +10,7 @@ from rows import write_rows
 import diver
 from diver.core.run_folder import groups_from_rows
 from diver.core.types import trained_on
-from diver.look.run_page import write_report
+from diver.pages.run_page import write_report
 
 FLAGS = (
     "--method clip-higher --method.selection.filter_groups --data.countdown.problems 12 --sample.group_size 4 "

@@ -12,6 +12,6 @@ COMMON = {
 
 def command(args: Sequence[str]) -> None:
     """Make one page of runs or of anyone's rollouts: curves, alerts, and groups to read."""
-    from diver.look.browse import Browse, run
+    from diver.pages.browse import Browse, run
 
     run(parse(Browse, "diver browse", args, COMMON))

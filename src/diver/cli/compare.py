@@ -62,7 +62,7 @@ def command(args: Sequence[str]) -> None:
     """Compare runs over seeds and problems, or evaluations over problems."""
     from diver.evaluate.comparison import compare
     from diver.evaluate.results import is_evaluation
-    from diver.look.dependence import of_evaluation
+    from diver.rollouts.dependence import of_evaluation
 
     arguments = parse(CompareArguments, "diver compare", args, COMMON)
     paths = [path for _, path in map(given_name, arguments.results)]
@@ -89,8 +89,8 @@ def command(args: Sequence[str]) -> None:
 def compare_runs(arguments: CompareArguments) -> None:
     """Print levels and differences over seeds and problems. If `out` names a folder, write them there, with figures."""
     from diver.core.figures import write_bands
-    from diver.look.over_seeds import by_variant, compare_variants, draw, draw_curves, read_runs
-    from diver.look.run_record import repeated
+    from diver.pages.over_seeds import by_variant, compare_variants, draw, draw_curves, read_runs
+    from diver.pages.run_record import repeated
 
     if arguments.out is None and arguments.format != "markdown":
         raise DiverError(f"--format {arguments.format}: there are two tables; name a folder with --out")

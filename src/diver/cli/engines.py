@@ -24,8 +24,8 @@ def by_trl(recipe: Recipe, args: Sequence[str], *, dry_run: bool) -> None:
     """Run a recipe with TRL's GRPOTrainer; `args` are the words after `diver train`."""
     from diver.cli.train import notes_of
     from diver.integrations.trl.launch import adapters, arguments, command, identity
-    from diver.look.run_page import write_report
-    from diver.look.run_record import summary_table
+    from diver.pages.run_page import write_report
+    from diver.pages.run_record import summary_table
     from diver.recipe.run import open_run
 
     fields = arguments(recipe)

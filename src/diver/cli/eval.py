@@ -21,7 +21,7 @@ def command(args: Sequence[str]) -> None:
 
         front_of_run(config)
         if config.run:
-            from diver.look.run_page import write_report
+            from diver.pages.run_page import write_report
 
             print(f"page: {write_report(read_run(config.run).folder)}")
     elif config.run:

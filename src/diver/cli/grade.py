@@ -13,6 +13,6 @@ COMMON = {
 
 def command(args: Sequence[str]) -> None:
     """Grade stored responses against reference answers, and estimate Pass@k."""
-    from diver.look.grade import GradeConfig, run
+    from diver.rollouts.grade import GradeConfig, run
 
     run(parse(GradeConfig, "diver grade", args, COMMON))

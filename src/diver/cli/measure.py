@@ -14,6 +14,6 @@ COMMON = {
 
 def command(args: Sequence[str]) -> None:
     """Measure how diverse the responses are in rollouts of any origin."""
-    from diver.look.measure import Measure, run
+    from diver.rollouts.measure import Measure, run
 
     run(parse(Measure, "diver measure", args, COMMON))

@@ -163,8 +163,8 @@ def train(recipe: Recipe, restart: bool = False) -> None:
 
     A run whose checkpoints were removed is never begun anew in its folder: a finished one has its summary.
     """
-    from diver.look.run_page import write_report
-    from diver.look.run_record import summary_table
+    from diver.pages.run_page import write_report
+    from diver.pages.run_record import summary_table
     from diver.train.trainer import Trainer
 
     if restart and (aside := set_aside(recipe.folder)):
@@ -231,7 +231,7 @@ def train_seeds(arguments: TrainArguments) -> None:
 
 def console(folder: Path) -> Callable[[bool], None]:
     """A `watch` of a run that prints the alerts of one seed while it trains, and its result, also if it failed."""
-    from diver.look.run_record import result_lines
+    from diver.pages.run_record import result_lines
     from diver.train.alerts import LiveAlerts
 
     alerts = LiveAlerts(folder)

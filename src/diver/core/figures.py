@@ -94,7 +94,7 @@ def write_bands(bands: Mapping[str, Band], *paths: Path) -> None:
 
 
 def write_lines(panels: Sequence[Mapping[str, Any]], names: Sequence[str], *paths: Path) -> None:
-    """The panels of `diver.look.curves`: one line per run, with a band if known; wrong responses are dashed."""
+    """The panels of `diver.pages.curves`: one line per run, with a band if known; wrong responses are dashed."""
     lines = -(-len(panels) // 3)
     with drawing(*paths, size=(9.6, 2.1 * lines + 0.3)) as figure:
         for place, panel in enumerate(panels):

@@ -147,7 +147,7 @@ def table(row: Any, *keys: str) -> dict[str, Any]:
 
 
 def packaged_table(package: str, name: str) -> dict[str, Any]:
-    """The table in a TOML file of a package, such as panels.toml of diver.look."""
+    """The table in a TOML file of a package, such as panels.toml of diver.pages."""
     return tomllib.loads((files(package) / name).read_text(encoding="utf-8"))
 
 

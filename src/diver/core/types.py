@@ -97,7 +97,7 @@ class Problem:
         prompt: the bare question, which a template renders, or a list of chat messages, which are used unchanged.
         answer: the reference answer.
         source: the data set.
-        verifier: the name of the grader (`diver.tasks.verify`).
+        verifier: the name of the grader (`diver.grading`).
         meta: further columns of the data set.
     """
 

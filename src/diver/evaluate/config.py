@@ -9,9 +9,9 @@ from diver.core.settings import NonNegative, NonNegativeInt, Positional, Positiv
 from diver.core.tables import Export
 from diver.core.types import DiverError
 from diver.evaluate.evaluate import AUTO
+from diver.grading import get_grader
 from diver.sample.endpoint import Endpoint
 from diver.tasks.templates import TEMPLATES
-from diver.tasks.verify import get_grader
 
 
 @settings
@@ -75,7 +75,7 @@ class EvalConfig(Export):
     An engine option is '{"tensor_parallel_size": 2}'."""
     grader: str = ""
     """Grader of all benchmarks. Default: the benchmark's or the run's. Names are those of
-    diver.tasks.verify.GRADERS."""
+    diver.grading.GRADERS."""
     seed: NonNegativeInt | None = None
     """Random seed. Default: the run's, else 0. It decides the samples and the order of options."""
     template: str = ""

@@ -19,10 +19,10 @@ from diver.core.tables import Cell, Measure, Table, counted, export
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.results import estimate
 from diver.evaluate.run import SamplerHandle, evaluate_model, load_generator, sampler
+from diver.grading import DEFAULT, Verification
 from diver.recipe.sections import Model
 from diver.sample.base import Generator
 from diver.tasks.benchmarks import Loaded
-from diver.tasks.verify import DEFAULT, Verification
 
 FILE = "front.json"
 HALVES = "half of each"

@@ -14,6 +14,7 @@ from diver.evaluate.evaluate import AUTO, grader_for, problem_digest
 from diver.evaluate.front import FILE as FRONT
 from diver.evaluate.front import Pair, evaluate_front, write_front
 from diver.evaluate.run import named_model, run
+from diver.grading import DEFAULT
 from diver.recipe.data import Source
 from diver.recipe.recipe import Recipe, flatten, make_recipe
 from diver.recipe.run import contents
@@ -21,7 +22,6 @@ from diver.recipe.sections import Model
 from diver.tasks.benchmarks import Benchmark, Loaded
 from diver.tasks.splits import load
 from diver.tasks.templates import prompted, template_for
-from diver.tasks.verify import DEFAULT
 
 SECTIONS = ("run", "model", "data", "sample", "evaluate", "verify")  # not the method: its code may be gone
 

@@ -19,6 +19,7 @@ from diver.evaluate.comparison import digests, other_problems
 from diver.evaluate.config import EvalConfig, parse_ks
 from diver.evaluate.evaluate import Task, evaluate, grader_for, problem_digest
 from diver.evaluate.results import ResultFolder, benchmark_table, read_results, table_of, write_curves
+from diver.grading import DEFAULT, EnvironmentGrader, Verification, get_grader
 from diver.recipe.data import POLICIES
 from diver.recipe.sections import Model
 from diver.sample.base import Generator
@@ -27,7 +28,6 @@ from diver.tasks import hub
 from diver.tasks.benchmarks import Loaded, load
 from diver.tasks.templates import TEMPLATES, chat_template_for, check_used, prompted
 from diver.tasks.testbeds import policy_folder
-from diver.tasks.verify import DEFAULT, EnvironmentGrader, Verification, get_grader
 
 SECRET = re.compile(r"(key|token|secret|password|authorization)$", re.IGNORECASE)
 

@@ -398,7 +398,7 @@ class Method:
                 )
         for field_name, function in (("key", "with_keys"), ("grade", "verify")):
             if f"{field_name}s" in needs and any(getattr(rollout, field_name) is None for rollout in group.rollouts):
-                way = f"diver.tasks.verify.{function}(groups), or set Rollout.{field_name}"
+                way = f"diver.grading.{function}(groups), or set Rollout.{field_name}"
                 raise self._error(group, f"every rollout needs a {field_name}: {way}")
         for i, rollout in enumerate(group.rollouts if "logprobs" in needs else ()):
             values = np.asarray(rollout.logprobs, np.float64)

@@ -170,7 +170,7 @@ class Data(Source):
 class Entry(NamedTuple):
     """A testbed: a task whose problems are generated, with an exact verifier and a starting policy.
 
-    Its problems are a function in `diver.tasks.testbeds.PROBLEMS`, its grader is one of `diver.tasks.verify.GRADERS` or
+    Its problems are a function in `diver.tasks.testbeds.PROBLEMS`, its grader is one of `diver.grading.GRADERS` or
     an environment.
     """
 

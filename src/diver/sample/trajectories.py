@@ -23,9 +23,9 @@ from diver.core.tables import clean
 from diver.core.turns import ENVIRONMENT, POLICY, Turn, marked_actions
 from diver.core.types import DiverError, Grade, Problem, Reward, Rollout
 from diver.diversity import action_key
+from diver.grading import EnvironmentGrader, get_grader
 from diver.sample.base import Generation, Generator, Job, Key, Request, SamplingParams
 from diver.tasks.templates import between_turns
-from diver.tasks.verify import EnvironmentGrader, get_grader
 
 logger = logging.getLogger(__name__)
 

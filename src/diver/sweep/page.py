@@ -10,8 +10,8 @@ from diver.core.files import write_text
 from diver.core.statistics import Estimate
 from diver.core.tables import markdown
 from diver.evaluate.front import Pair
-from diver.look import page
-from diver.look.front_figure import front_svg
+from diver.pages import page
+from diver.pages.front_figure import front_svg
 from diver.sweep import records
 from diver.sweep.choose import LEVEL, Policy, Verdict, cost, gain_at, mean, policies, verdict
 from diver.sweep.plan import HELD_OUT, SELECTION, UNTRAINED, Plan

@@ -10,12 +10,12 @@ from diver.core.types import DiverError
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.front import Pair
 from diver.evaluate.of_run import held_out
+from diver.grading import EnvironmentGrader, get_grader
 from diver.recipe.load import load_recipe
 from diver.recipe.recipe import Recipe
 from diver.sample.blend import model_folder
 from diver.tasks.benchmarks import Loaded
 from diver.tasks.testbeds import is_testbed
-from diver.tasks.verify import EnvironmentGrader, get_grader
 
 SELECTION, HELD_OUT = "selection", "held-out"
 UNTRAINED = "untrained"

@@ -13,13 +13,13 @@ from diver.core.files import packaged_table
 from diver.core.seeds import stream_seed
 from diver.core.settings import import_object, read, settings
 from diver.core.types import DiverError, Problem
+from diver.grading.choice import LETTERS, listed, options_of, prompt_with_options
+from diver.grading.custom import check_function
 from diver.recipe.data import Data, Source
 from diver.tasks.formats import READERS
 from diver.tasks.rows import IMPORT_PATH, Adapt
 from diver.tasks.sources import load_problems, question_only
 from diver.tasks.testbeds import generate, is_testbed
-from diver.tasks.verify.choice import LETTERS, listed, options_of, prompt_with_options
-from diver.tasks.verify.custom import check_function
 
 Row = Mapping[str, Any]
 
@@ -32,7 +32,7 @@ class Benchmark:
     title: str
     source: Source
     grader: str = "auto"
-    """By name (diver.tasks.verify.GRADERS); auto: by the verifier of each problem."""
+    """By name (diver.grading.GRADERS); auto: by the verifier of each problem."""
     samples: int = 1
     """Number of samples per problem; in the paper 32 for Avg@32, 1 for Pass@1."""
     template: str = ""

@@ -14,9 +14,9 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from diver.core.types import Problem
-from diver.tasks.verify.choice import LETTERS, chosen, options_of
-from diver.tasks.verify.extraction import bare, stated
-from diver.tasks.verify.languages import UNSPACED
+from diver.grading.choice import LETTERS, chosen, options_of
+from diver.grading.extraction import bare, stated
+from diver.grading.languages import UNSPACED
 
 OPTIONS = (
     "options choices extra_info.options extra_info.choices meta.options metadata.options metadata.choices doc.options"

@@ -9,10 +9,10 @@ from typing import Any
 from diver.core.extras import missing
 from diver.core.seeds import ROW_FILES
 from diver.core.types import DiverError
+from diver.grading.custom import check_function
 from diver.recipe.data import Source
 from diver.tasks import hub
 from diver.tasks.formats import READERS, Rows
-from diver.tasks.verify.custom import check_function
 
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 Adapt = Callable[[Mapping[str, Any]], Mapping[str, Any]]

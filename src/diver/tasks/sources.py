@@ -26,12 +26,12 @@ from typing import Any
 
 from diver.core.files import InvalidRow
 from diver.core.types import DiverError, Problem
+from diver.grading import EnvironmentGrader, get_grader
+from diver.grading.choice import options_of, prompt_with_options
 from diver.recipe.data import Source
 from diver.tasks.formats import Rows
 from diver.tasks.references import after_hashes, answer_and_verifier, by_index, options_in, text_of
 from diver.tasks.rows import Adapt, adapted, read_rows
-from diver.tasks.verify import EnvironmentGrader, get_grader
-from diver.tasks.verify.choice import options_of, prompt_with_options
 
 NONE_GIVEN = ("proof", "notfound")
 COLUMNS: dict[str, tuple[str, ...]] = {

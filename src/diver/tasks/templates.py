@@ -11,7 +11,7 @@ from diver.core.endings import NEXT_QUESTION
 from diver.core.files import packaged_table
 from diver.core.progress import progress
 from diver.core.types import DiverError, Problem
-from diver.tasks.verify import get_grader, opens_thought
+from diver.grading import get_grader, opens_thought
 
 QUESTION = "{QUESTION}"
 PART = 256  # prompts tokenised at a time; a million at once would take 20 GB

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from diver.core.extras import EXTRAS, install
 from diver.core.types import DiverError, Problem
+from diver.grading import get_grader
 from diver.recipe.data import POLICIES, TESTBEDS, Data, Source
-from diver.tasks.verify import countdown, get_grader, maze, reasoning_gym, textworld
+from diver.tasks import countdown, maze, reasoning_gym, textworld
 
 PROBLEMS: dict[str, Callable[..., list[Problem]]] = {
     "countdown": countdown.problems,

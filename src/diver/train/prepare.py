@@ -17,14 +17,14 @@ import numpy as np
 from diver.core.files import to_json
 from diver.core.settings import Errors, call_own
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, State
+from diver.grading import EnvironmentGrader, get_grader, verify
+from diver.grading.custom import Custom
 from diver.methods import NEEDS, check_needs
 from diver.recipe.recipe import Recipe
 from diver.sample.hf import end_tokens
 from diver.sample.policy import ADAPTERS, Configuration, find_device, load_configuration, positions
 from diver.tasks.splits import load
 from diver.tasks.templates import TEMPLATES, Prompted, check_used, prompted
-from diver.tasks.verify import EnvironmentGrader, get_grader, verify
-from diver.tasks.verify.custom import Custom
 from diver.train.checkpoint import without_arrays
 from diver.train.loggers import check_loggers
 

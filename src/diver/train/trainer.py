@@ -23,12 +23,12 @@ from diver.core.seeds import draw_indices, stream_seed
 from diver.core.tables import counted
 from diver.core.types import DiverError, Grade, Group, Progress, sampling_metrics, trained_on
 from diver.evaluate.evaluate import Task, evaluate, metrics
+from diver.grading import verify, with_keys
 from diver.methods import check_replayed
 from diver.recipe.recipe import Recipe
 from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import load_policy, precision_note, weights_digest
 from diver.sample.trajectories import Trajectories, playing
-from diver.tasks.verify import verify, with_keys
 from diver.train import checkpoint
 from diver.train.alerts import AlertLog
 from diver.train.loggers import open_loggers

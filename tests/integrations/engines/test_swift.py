@@ -21,8 +21,8 @@ from diver.core.types import DiverError
 from diver.integrations import ms_swift
 from diver.integrations.trl import config
 from diver.recipe.data import Countdown
+from diver.tasks.countdown import problems
 from diver.tasks.testbeds import policy_folder
-from diver.tasks.verify.countdown import problems
 
 PAGE = (Path(__file__).parents[3] / "docs" / "engines" / "ms-swift.md").read_text(encoding="utf-8")
 TEMPLATE = (

@@ -8,6 +8,7 @@ from pyarrow.parquet import read_table
 from transformers import AutoTokenizer
 
 from diver.core.types import DiverError, Grade
+from diver.grading import grade
 from diver.integrations.verl.launch import AS_IT_IS, problems_of
 from diver.integrations.verl.parquet import write_problems
 from diver.recipe.data import Source
@@ -16,7 +17,6 @@ from diver.tasks.sources import load_problems
 from diver.tasks.splits import load
 from diver.tasks.templates import prompted
 from diver.tasks.testbeds import policy_folder
-from diver.tasks.verify import grade
 from diver.train.prepare import prepare
 
 TABLE = {

@@ -15,11 +15,11 @@ pytest.importorskip("accelerate")
 
 import diver
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Rollout
+from diver.grading import verify
 from diver.integrations.engines import refusals
 from diver.integrations.trl import GroupAdvantage, config, lazy, objective
 from diver.methods import METHODS, method_named
 from diver.tasks.sources import load_problems
-from diver.tasks.verify import verify
 
 TEXTS = [r"so $1+1=2$ \boxed{2}", r"we add: $2=1+1$, \boxed{2}", r"\boxed{3}", r"\boxed{2} it is"]
 OUTCOMES = [1.0, 1.0, 0.0, 1.0]

@@ -32,8 +32,8 @@ from diver.integrations.trl.objective import installed
 from diver.methods import method_named
 from diver.recipe.data import Countdown
 from diver.recipe.recipe import make_recipe
+from diver.tasks.countdown import parse, problems, solution
 from diver.tasks.testbeds import policy_folder
-from diver.tasks.verify.countdown import parse, problems, solution
 
 GRPOConfig = trl.GRPOConfig
 

@@ -21,8 +21,8 @@ from diver.integrations.trl import GroupAdvantage, config
 from diver.integrations.trl.objective import installed
 from diver.methods import Method, method_named
 from diver.recipe.data import Countdown
+from diver.tasks.countdown import problems
 from diver.tasks.testbeds import policy_folder
-from diver.tasks.verify.countdown import problems
 
 STEPS = 3
 

@@ -16,8 +16,8 @@ import pandas as pd
 from diver.integrations.verl.config import overrides
 from diver.methods import Method
 from diver.recipe.data import Countdown
+from diver.tasks import countdown
 from diver.tasks.testbeds import policy_folder
-from diver.tasks.verify import countdown
 
 TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"  # the policy knows no roles
 PROMPTS, GROUP, LIMIT = 8, 4, 40

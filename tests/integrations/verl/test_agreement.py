@@ -17,13 +17,13 @@ import on_cpu
 import stock
 
 from diver.core.types import Progress
+from diver.grading import verify, with_keys
 from diver.integrations.verl.launch import command
 from diver.recipe.recipe import make_recipe
 from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import load_policy
 from diver.tasks.splits import load
 from diver.tasks.templates import prompted
-from diver.tasks.verify import verify, with_keys
 from diver.train.update import update
 
 HERE = Path(__file__).parent

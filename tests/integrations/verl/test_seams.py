@@ -23,6 +23,7 @@ from verl.trainer.ppo.v1.trainer_base import get_trainer_cls
 from verl.workers.config import FSDPActorConfig, FSDPOptimizerConfig, PolicyLossConfig
 
 from diver.core.types import DiverError, Grade, Group, Problem, Rollout
+from diver.grading import grade, with_keys
 from diver.integrations.verl import batch, nodes, plugin
 from diver.integrations.verl.config import ACTOR, overrides
 from diver.integrations.verl.trainer import override_advantages
@@ -30,8 +31,8 @@ from diver.methods import method_named
 from diver.methods.grpo import group_advantage
 from diver.methods.pass_at_k import pass_at_k_advantage
 from diver.recipe.data import Countdown
+from diver.tasks import countdown
 from diver.tasks.testbeds import policy_folder
-from diver.tasks.verify import countdown, grade, with_keys
 
 GROUP, LENGTH = 8, 6
 MORE = 5  # another end token of a model

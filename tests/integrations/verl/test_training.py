@@ -17,9 +17,10 @@ import on_cpu
 import stock
 
 from diver.core.types import Grade, Group, Problem, Progress, Reward, Rollout
+from diver.grading import grade, with_keys
 from diver.methods import method_named
 from diver.recipe.data import Countdown
-from diver.tasks.verify import countdown, grade, with_keys
+from diver.tasks import countdown
 
 MIX = {
     "name": "diver-mix",

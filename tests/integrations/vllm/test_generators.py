@@ -61,7 +61,7 @@ import json, sys
 import vllm
 from diver.sample.base import SamplingParams, requests
 from diver.sample.vllm import VLLMGenerator, sampling_params
-from diver.tasks.verify import countdown
+from diver.tasks import countdown
 
 if __name__ == "__main__":
     generator = VLLMGenerator(sys.argv[1])

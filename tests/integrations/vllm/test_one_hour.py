@@ -12,7 +12,7 @@ from report_page import curve
 
 from diver.core.files import JsonlLog
 from diver.evaluate.results import read_results
-from diver.look.run_page import write_report
+from diver.pages.run_page import write_report
 
 ROOT = Path(__file__).parents[3]
 TINY = Path(__file__).with_name("tiny.toml")

@@ -21,6 +21,7 @@ import numpy as np
 
 from diver.core.turns import Turn, content_text, turns_of
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, sampling_metrics
+from diver.grading import DEFAULT, get_grader, in_thought, opens_thought, verdicts, with_keys
 from diver.integrations.schedule import schedule_steps
 from diver.integrations.seam import decoder
 from diver.integrations.trl.objective import SEAM, check, config, departures
@@ -31,7 +32,6 @@ from diver.recipe.data import Source
 from diver.recipe.verification import Verification
 from diver.sample.base import is_truncated
 from diver.tasks.sources import counted_options, to_problem
-from diver.tasks.verify import DEFAULT, get_grader, in_thought, opens_thought, verdicts, with_keys
 
 Row = tuple[Problem, str, Rollout]
 """A problem, its prompt as a text, and a rollout."""

@@ -1,0 +1,79 @@
+r"""Whether an answer repeats the question: a formula of the problem that is not worked out.
+
+To "What is 17 x 23?" the answer `17 \times 23` has the right value and solves nothing, and a policy that is rewarded
+for it learns to copy (tests/grading/hacks.toml). An answer is an echo if it holds an operation, the problem has
+its signs side by side in any order, and the reference answer is written in another way. A number is no echo in any
+form: `-2/5`, `1\frac12`, `25\%`, `3.2 \times 10^5`, `0.\overline{3}`. A fraction that can be reduced is a division.
+"""
+
+import math
+import re
+from functools import lru_cache
+
+from diver.core.types import Problem
+from diver.grading.exact import plain, quantity
+from diver.grading.extraction import known_answer
+from diver.grading.spelling import unify
+
+LONGEST = 512  # characters of an answer that may be an echo
+
+_OPERATIONS = frozenset(
+    "+ - * / ^ ! | binom sqrt log ln exp sin cos tan cot sec csc arcsin arccos arctan gcd lcm max min bmod pmod lfloor"
+    " lceil".split()
+)
+_TIMES = re.compile(r"\\(?:times|cdot)(?![A-Za-z])|(?<=\d)\s?[xX]\s?(?=\d)")
+_TOKEN = re.compile(  # words behind a number, brackets, spaces and marks of a sentence are none
+    r"\\(?:text|mathrm|mbox)\{[^{}\d]*\}|\\[^A-Za-z]|[\s(){}$~.:?]|(?P<token>\\[A-Za-z]+|\d+(?:\.\d+)?|.)"
+)
+_WRITTEN = re.compile(r"\$[^$]{1,256}\$|\\[(\[].{1,256}?\\[)\]]|\d[-\d\s.+*/^()×÷!]*[\d)!]", re.DOTALL)
+_PARTS = re.compile(r"[,;]")
+_INTEGER = re.compile(r"[-\s$]*\d+[\s$]*")
+_NUMBER = re.compile(r"-?[1-9](?:\.\d+)?\s?(?:\\times|\\cdot|\*)\s?10\^\{?-?\d+\}?|-?\d*\.\d*\\overline\{\d+\}")
+_MARK = re.compile(r"\^\s?\{?\s?\\(?:circ|(?:text|mathrm)\{(?:st|nd|rd|th)\})\}?")  # 30^\circ, 12^{\text{th}}
+_FRACTION = re.compile(r"(\d{1,40})(?:/|\}\{)(\d{1,40})")
+
+
+def is_echo(answer: str, problem: Problem) -> bool:
+    """Whether `answer` is a formula of the problem, not worked out: also behind a name, `N = 17 \\times 23`."""
+    sides = answer.split("=")
+    if len(answer) > LONGEST or any(map(_INTEGER.fullmatch, sides)):  # most answers, at little cost
+        return False
+    question, gold = _tokens(problem.question), known_answer(problem.answer)
+    formulas = [side for side in sides if not _OPERATIONS.isdisjoint(_tokens(side))]
+    known = [sorted(_tokens(side)) for side in (gold, *gold.split("="))]
+    return (
+        bool(formulas)
+        and not any(map(_is_number, sides))
+        and all(_stands_in(formula := sorted(_tokens(side)), question) and formula not in known for side in formulas)
+    )
+
+
+def without_echoes(text: str, problem: Problem) -> str:
+    """The text without the formulas and the arithmetic that are echoes."""
+    return _WRITTEN.sub(lambda found: " " if is_echo(found[0], problem) else found[0], text).strip()
+
+
+def _is_number(side: str) -> bool:
+    """Whether it is a number, or a list or a point of numbers."""
+    return all(map(_is_one, _PARTS.split(plain(side).strip("()[]"))))
+
+
+def _is_one(text: str) -> bool:
+    text = _MARK.sub("", text).strip()
+    division = _FRACTION.search(text)
+    whole = not division or math.gcd(*map(int, division.groups())) == 1
+    return whole and (quantity(text)[0] is not None or bool(_NUMBER.fullmatch(text)))
+
+
+def _stands_in(formula: list[str], question: tuple[str, ...]) -> bool:
+    n = len(formula)
+    return {*formula} <= {*question} and any(
+        sorted(question[i : i + n]) == formula for i in range(len(question) - n + 1)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _tokens(text: str) -> tuple[str, ...]:
+    """The numbers, letters, commands and operations of a formula or of a text with formulas."""
+    text = _TIMES.sub("*", unify(text)).replace(r"\frac", "/")
+    return tuple(found["token"].lstrip("\\") for found in _TOKEN.finditer(text) if found["token"])

@@ -1,0 +1,394 @@
+r"""Find the answer that a response states, and its place in the text. One pass over the text for each form.
+
+The last of these counts:
+
+so \boxed{5}.                                                5
+\boxed{3}, no, it must be \boxed{4}                          4
+\boxed{1} and \boxed{2}                                      1, 2: one answer, all of it or nothing
+$x=\boxed{1}$ and $y=\boxed{2}$                              x=1, y=2, which is also read without the names
+<answer>\boxed{5}</answer>, <answer>5</answer>               5
+<answer>So it is 5.</answer>                                 So it is 5, to be read as prose
+The final answer is $\frac{1}{2}.$ I hope it is correct.     \frac{1}{2}
+First \boxed{7}, but in fact \boxed{8                        8, to be read as prose: 7 is given up
+
+Boxes and tags that are only named, "write it into \boxed{}: it is 5" or "between <answer> and </answer>", are none.
+Without a statement, `last_line` and `last_number` read the numbers of free text.
+"""
+
+import re
+from collections import deque
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from diver.grading.languages import ANSWER, CORRECTION, IS
+from diver.grading.measures import POWERS_OF_TEN
+
+TAIL = 4096  # characters of free text in which an answer is looked for
+MOST_ALTERNATIVES = 8  # numbers joined by "or" that are read as one answer
+
+_BRACE = re.compile(r"\\(?:boxed|fbox)\s*(?P<open>\{)|\\(?:boxed|fbox)\s*(?P<bare>[^\s{}$\\]+)|\\.|[{}]", re.DOTALL)
+_UNESCAPED_BOX = re.compile(r"(?:(?<![\\A-Za-z])(?:boxed|fbox)|\x08oxed)\{")
+_UNESCAPED = re.compile(rf"(?P<open>{_UNESCAPED_BOX.pattern})|(?P<bare>(?!))|\\.|[{{}}]", re.DOTALL)
+_GAP = re.compile(
+    r"(?:[\s$,;&}、，]|\\[()\[\],;:! ]|\\q?quad|\\text\{|\b(?:other|second|value|root|solution)\s{1,4}is\b"
+    r"|\b(?:and|or|also|the|other|second|value|root|solution|of|und|oder|et|ou|или|и)\b"
+    r"|\b[yoe]\b(?=\s\$?\\)|以及|或者|[和或与]"
+    r"|for part \(\w\))*"
+)
+_NAME = (
+    r"(?<![\w\\])(?P<name>(?:[A-Za-z]|\\[a-z]{2,8})(?:_(?:\w|\{\w{1,8}\}))?(?:\(\w\))?)"
+    r"\s{0,3}(?:=|is\b)[\s$]{0,4}(?:\\[(\[]\s?)?"
+)
+_NAMED = re.compile(_NAME)
+_NAME_BEFORE = re.compile(_NAME + r"\Z")
+_PERCENT = re.compile(r"[\s$]*+(?:\\\)|\\\])?\s*(?:\\?%|[Pp]ercent|[Pp]ct)")
+_SCALE = re.compile(rf"[\s$]{{1,4}}(?P<word>{'|'.join(POWERS_OF_TEN)})\b", re.IGNORECASE)
+_DENIED = re.compile(
+    r"[\s$*]{0,4}(?:is|was)\s(?:wrong|incorrect|false|not\s(?:the|correct|right))\b"
+    rf"|[\s$*.,)\]\\]{{0,8}}(?:but\s)?(?i:{CORRECTION})(?=\W{{0,4}}(?:\d|frac|sqrt))"
+    r"|[\s$*.,)\]\\]{0,8}(?i:wait|hold on|correction|actually|hmm+|sorry|oops"
+    r"|i made an? (?:\w{2,12} )?(?:mistake|error))\b"
+    r"(?:(?!\bif\b)[^\n\\]){0,120}?(?:(?i:answer)\W{0,4}is|\b[Ii]t (?:should|must) be)(?=\W{0,4}(?:\d|frac|sqrt))"
+)
+_CLOSING = re.compile(r"(?P<opened>final answer is)|I hope", re.IGNORECASE)
+_MARKS = re.compile(r"(?<!\\)\$|\\[()\[\]]|\\?\"")
+WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+_SPACE = r"(?:,(?:\\!)?|[ \u00a0\u2009\u202f]|\\,|\{,\})"
+MINUS = r"(?:\b[Nn]egative|(?:(?<=\bis )|(?<=\bbe )|(?<=\bequals )|(?<=\bat ))minus)\s"
+"""A sign in words; in "10 minus 5" it is none."""
+NUMBER = re.compile(
+    rf"(?:(?<![\w)\]}}])[-−–－]|{MINUS})?(?:\\?\$)?"
+    rf"(?:\d{{1,9}} \d{{1,9}}/\d{{1,9}}(?![\d/])|(?:\d{{1,3}}(?P<sep>{_SPACE})\d{{3}}(?:(?P=sep)\d{{3}})*(?!\d)|\d+)"
+    r"(?:\.\d+|/\d+(?![\d/]))?|(?<![\w.])\.\d+)"
+)
+_OR = re.compile(
+    r",?\s{0,4}\(?(?:or|oder|ou|o|или)\s{1,4}(?:(?:maybe|perhaps|possibly)\s{1,4})?"
+    r"|,\s{0,4}(?:maybe|perhaps|possibly)\s{1,4}|[^\W\d]?\s?(?:或者|或|または|또는)\s?"
+)
+_INSIDE_OUT = re.compile(r"(?:(?:[^$\\]|\\.)+\$\s{0,4}(?:[,;]|or|and)?\s{0,4}\$)+(?:[^$\\]|\\.)+")
+_LAST_LINE = re.compile(  # not "#### 2. Compute", which is a heading of Markdown
+    r"####[ \t]*(?:(?:the|final|answer|is)[ \t:]{1,4}){0,4}(?P<stated>(?!\d+[.):]\s+\S)[^\w\n#]{0,6}\d[\d.,/ ]{0,40})"
+    r"(?:[^\w\n#]{0,4}[^\W\d]{1,20}){0,2}[^\w\n#]{0,8}(?P<ended>\n|\Z)",
+    re.IGNORECASE,
+)
+TAG = re.compile(  # and GLM's tokens around its answer
+    r"<(?P<closes>/?)(?:final[_ -]?)?answer(?![^\s/>])[^<>\n]{0,100}>|<\|(?:begin|(?P<ends>end))_of_box\|>",
+    re.IGNORECASE,
+)
+_LEAD = re.compile(
+    rf"(?:#{{1,4}}\s*)?(?:\*{{0,2}}(?:the\s|final\s|correct\s){{0,3}}{ANSWER}\*{{0,2}}"
+    rf"(?:\s?{IS}(?:\s?[:：])?|\s?[:：])\*{{0,2}}\s*)?",
+    re.IGNORECASE,
+)
+_MARKED = re.compile(r"(?P<mark>\*\*|__|`{1,3}|[\"'])(?P<content>.+)(?P=mark)", re.DOTALL)
+_ENCLOSED = re.compile(  # by a tag, or as the one value of a JSON object
+    r"<(?P<tag>[A-Za-z]{1,12})>(?P<content>[^<>]{1,200})</(?P=tag)>"
+    r"|(?:json)?\s{0,4}\{\s{0,4}\"(?:final[_ ])?answer\"\s{0,4}:\s{0,4}"
+    r"(?:\"(?P<text>[^\"\n]{1,200})\"|(?P<number>-?[\d.]{1,40}))\s{0,4}\}",
+    re.IGNORECASE,
+)
+_NAMED_ONLY = re.compile(  # what stands in a box or in tags that prose speaks of
+    r"(?:[\s.…_?,:;*$`'\"-]|\\(?:l|c)?dots\b|\\text\b|[{}]|\b(?:and|or|your|the|final|answer|here|goes)\b)*",
+    re.IGNORECASE,
+)
+_PROSE_BARE = re.compile(r"[^\W\d_]{2,}[^\w]*|[^\w]+")  # "the \boxed command", "with \boxed."
+_LETTER = re.compile(r"\w")
+_FORMULA = re.compile(r"\$[^$]*\$")
+_BRACE_OF_BOX = re.compile(r"(?<![A-Za-z])(?:boxed|fbox)")
+_LAST_COMMAND = re.compile(r"\\(?:boxed|fbox)\s*\Z")
+
+
+class Statement(NamedTuple):
+    """An answer that a text marks as its own: its readings, and where it begins and ends in the text."""
+
+    readings: tuple[str, ...]
+    start: int
+    end: int
+    finished: bool = True
+    """Whether it was finished: its box or its tags are closed."""
+    prose: bool = False
+    """Whether the one reading is a sentence rather than an answer alone."""
+    given_up: bool = False
+    """Whether a finished box before it was given up for it."""
+
+
+class Span(NamedTuple):
+    """Where a box or `<answer>` tags and their content begin and end, and whether they close before the text ends."""
+
+    start: int
+    opened: int
+    closed: int
+    end: int
+    finished: bool = True
+
+
+def opens_thought(prompt: str) -> bool:
+    """Whether a response to the prompt begins inside a thought: as to a chat template that ends with `<think>`.
+
+    A prompt that only mentions `<think>`, in its question or in an instruction, opens none.
+    """
+    return prompt.rstrip().endswith("<think>")
+
+
+def in_thought(response: str, opened: bool = False) -> bool:
+    """Whether a response ends inside a thought that it opened, or that its prompt has `opened`."""
+    _, closed, after = response.rpartition("</think>")
+    return "<think>" in after or (opened and not closed)
+
+
+def after_thought(response: str) -> str:
+    """What follows the thought, `<think> ... </think>`: what stands in it is no answer."""
+    return response.rpartition("</think>")[2]
+
+
+def stated(text: str) -> Statement | None:
+    """The last answer that a text marks as its own, by boxes, `<answer>` tags or Minerva's sentence."""
+    found = [statement for read in (_in_boxes, _in_tags, _closing) if (statement := read(text))]
+    return max(found, key=lambda statement: statement.end, default=None)
+
+
+def boxed(text: str) -> list[str]:
+    """The readings of the last box, or of the list of boxes that it ends; empty if no box closes."""
+    lists = box_lists(text)[0]
+    return _readings(text, lists[-1]) if lists else []
+
+
+@lru_cache(maxsize=4096)
+def known_answer(gold: str) -> str:
+    """The reference answer without its box, and without dollars if it lacks the outer ones: 8$, $4 is 8, 4."""
+    known = (boxed(gold) or [gold])[0]
+    return known.replace("$", " ") if _INSIDE_OUT.fullmatch(known) else known
+
+
+def last_box(text: str) -> str | None:
+    """What stands in the last box that closes; of one inside another, in the inner. None if no box closes."""
+    box = max(find_boxes(text)[0], default=None)
+    return text[box.opened : box.closed] if box else None
+
+
+def boxed_answer(response: str) -> int | None:
+    """Where the first box ends that holds what the last one holds; None without a box. See `answer_end`."""
+    text = after_thought(response)
+    boxes = find_boxes(text)[0]
+    last = max(boxes, default=None)
+    if last is None:
+        return None
+    final = text[last.opened : last.closed].split()
+    end = next(b.end for b in boxes if text[b.opened : b.closed].split() == final)
+    return len(response) - len(text) + end
+
+
+def last_line(text: str, ended: bool = False) -> list[str]:
+    """The number of GSM8K's last line "#### n", `ended` by another line."""
+    lines = [line["stated"] for line in _LAST_LINE.finditer(text) if line["ended"] or not ended]
+    return last_number(lines[-1]) if lines else []
+
+
+def last_number(text: str) -> list[str]:
+    """The last number of the last line, or of all lines.
+
+    1,234 and 1 234 and 1/2 and 1 1/2 are one number each, and 5, or maybe 6, is one answer, which is both.
+    """
+    for start in (text.rstrip().rfind("\n") + 1, 0):
+        if matches := deque(NUMBER.finditer(text, start), maxlen=MOST_ALTERNATIVES):
+            run = [matches.pop()]
+            while matches and _OR.fullmatch(text, matches[-1].end(), run[0].start()):
+                run.insert(0, matches.pop())
+            numbers = [re.sub(MINUS, "-", m[0]) for m in run]
+            numbers = [re.sub(_SPACE, "", n) if m["sep"] else n for n, m in zip(numbers, run, strict=True)]
+            return [re.sub(r"[\\$]", "", ", ".join(numbers))]
+    return []
+
+
+def unboxed(text: str) -> str:
+    """The text without the commands of its boxes and their braces; what they hold stays."""
+    if "box" not in text:
+        return text
+    closed, unclosed = _balanced(text, _BRACE, 0)
+    cuts = [(box.start, box.opened) for box in [*closed, *unclosed]] + [(box.closed, box.end) for box in closed]
+    parts, end = [], 0
+    for start, stop in sorted(cuts):
+        parts.append(text[end:start])
+        end = stop
+    return "".join(parts) + text[end:]
+
+
+def _readings(text: str, boxes: list[Span]) -> list[str]:
+    """What boxes that stand together hold: with the names before them, where all have one, and without."""
+    first = _NAME_BEFORE.search(text[max(0, boxes[0].start - 40) : boxes[0].start])
+    names = [first["name"] if first else ""]
+    names += [_name_between(text, one.end, other.start) or "" for one, other in pairwise(boxes)]
+    contents = [unboxed(text[box.opened : box.closed]).strip() for box in boxes]
+    if text[boxes[-1].end - 1] != "}":
+        contents[-1] = contents[-1].rstrip(".,;")
+    if _PERCENT.match(text, boxes[-1].end, boxes[-1].end + 16):
+        contents[-1] += r"\%"
+    elif contents[-1][-1:].isdigit() and (scale := _SCALE.match(text, boxes[-1].end, boxes[-1].end + 16)):
+        contents[-1] += rf" \text{{ {scale['word'].lower()}}}"
+    readings = [", ".join(dict.fromkeys(contents))]
+    if len({*contents}) > 1 and all(names):
+        readings.insert(0, ", ".join(f"{name}={content}" for name, content in zip(names, contents, strict=True)))
+    return readings
+
+
+def _name_between(text: str, start: int, end: int) -> str | None:
+    """The name of the second of two boxes around `text[start:end]`, as in `, y=`; None if they are no list."""
+    if end - start > 70:
+        return None
+    gap = _GAP.match(text, start, end)
+    position = gap.end() if gap else start
+    named = _NAMED.fullmatch(text, position, end)
+    return "" if position == end else named["name"] if named else None
+
+
+def box_lists(text: str) -> tuple[list[list[Span]], Span | None]:
+    """The closed outermost boxes in order, and the last box that is not closed.
+
+    A box that is only mentioned does not count. Boxes that stand together as one answer are one list. In a text without
+    any `\\boxed`, a `boxed{...}` counts, which has lost its backslash.
+    """
+    closed, begun = find_boxes(text)
+    if not closed and not begun and _UNESCAPED_BOX.search(text):
+        closed, unclosed = _balanced(text, _UNESCAPED, 0)
+        begun = unclosed[-1] if unclosed else None
+    outermost: list[Span] = []
+    for box in closed:
+        while outermost and outermost[-1].start > box.start:
+            outermost.pop()
+        outermost.append(box)
+    lists: list[list[Span]] = []
+    for box in outermost:
+        if _is_named(text, box):
+            continue
+        if lists and _name_between(text, lists[-1][-1].end, box.start) is not None:
+            lists[-1].append(box)
+        else:
+            lists.append([box])
+    return lists, begun
+
+
+def _in_boxes(text: str) -> Statement | None:
+    """The last boxes that stand together, or the box after them that is begun and does not end."""
+    boxes, begun = box_lists(text)
+    if begun and (not boxes or begun.start > boxes[-1][-1].start):
+        content = text[begun.opened :].strip()
+        return Statement((content,), begun.start, len(text), finished=False, prose=True, given_up=bool(boxes))
+    if not boxes:
+        return None
+    last = boxes[-1][-1]
+    if denied := _DENIED.match(text, last.end):
+        return Statement((text[denied.end() :],), last.start, len(text), prose=True, given_up=True)
+    finished = text[last.end - 1] == "}" or last.end < len(text)
+    return Statement(tuple(_readings(text, boxes[-1])), last.start, last.end, finished)
+
+
+def answer_tags(text: str) -> list[Span]:
+    """All `<answer>` tags, in order; the end of the text closes the last ones, too."""
+    found, opened = [], None
+    for tag in TAG.finditer(text):
+        if not (tag["closes"] or tag["ends"]):
+            opened = tag
+        elif opened:
+            found.append(Span(opened.start(), opened.end(), tag.start(), tag.end()))
+            opened = None
+    if opened:
+        found.append(Span(opened.start(), opened.end(), len(text), len(text), False))
+    return found
+
+
+def last_tags(text: str) -> Span | None:
+    """The last `<answer>` tags that hold something and are not only named."""
+    for tags in reversed(answer_tags(text)):
+        if not _is_only_named(text, tags) if tags.finished else text[tags.opened :].strip():
+            return tags
+    return None
+
+
+def _in_tags(text: str) -> Statement | None:
+    """What stands in the last `<answer>` tags."""
+    tags = last_tags(text)
+    if tags is None:
+        return None
+    content = text[tags.opened : tags.closed].strip()
+    inner = _in_boxes(content) or _closing(content)
+    if inner:
+        return inner._replace(start=tags.start, end=tags.end, finished=tags.finished and inner.finished)
+    content = bare(content)
+    prose = len(WORD.findall(_FORMULA.sub("", content))) > 2 or len(content) > TAIL
+    return Statement((content if prose else _as_text(content.rstrip(".")),), tags.start, tags.end, tags.finished, prose)
+
+
+def bare(content: str) -> str:
+    """A short answer without its prefix ("Answer:", "####") and its delimiters (** or a tag)."""
+    content = _LEAD.sub("", content.strip(), count=1)
+    while len(content) <= TAIL and (marked := _MARKED.fullmatch(content)):
+        content = marked["content"].strip()
+    enclosed = _ENCLOSED.fullmatch(content)
+    return (enclosed["content"] or enclosed["text"] or enclosed["number"]).strip() if enclosed else content
+
+
+def _as_text(content: str) -> str:
+    """A word as a text of LaTeX, which is no product of letters."""
+    return rf"\text{{{content}}}" if WORD.fullmatch(content) else content
+
+
+def _is_only_named(text: str, span: Span) -> bool:
+    """Whether a box or tags hold nothing, and more is said after them."""
+    return (
+        span.closed - span.opened <= 40
+        and bool(_NAMED_ONLY.fullmatch(text, span.opened, span.closed))
+        and bool(_LETTER.search(text, span.end))
+    )
+
+
+def _is_named(text: str, box: Span) -> bool:
+    if text[box.end - 1] != "}":
+        return bool(_PROSE_BARE.fullmatch(text, box.opened, min(box.closed, box.opened + 40)))
+    return _is_only_named(text, box)
+
+
+def find_boxes(text: str) -> tuple[list[Span], Span | None]:
+    """Every box that closes, in the order in which they close, and the last that does not."""
+    starts = [start for start in (text.find(r"\boxed"), text.find(r"\fbox")) if start >= 0]
+    if not starts:
+        return [], None
+    closed, unclosed = _balanced(text, _BRACE, min(starts))
+    if command := _LAST_COMMAND.search(text, max(0, len(text) - 16)):
+        unclosed.append(Span(*command.span(), len(text), len(text)))
+    return closed, unclosed[-1] if unclosed else None
+
+
+def _balanced(text: str, tokens: re.Pattern[str], start: int) -> tuple[list[Span], list[Span]]:
+    """The boxes from `start` on that close, in the order in which they close, and those that do not."""
+    closed: list[Span] = []
+    opened: list[tuple[int, int] | None] = []  # for each open brace: where its \\boxed began, where its content begins
+    for token in tokens.finditer(text, start):
+        if token["open"]:
+            opened.append((token.start(), token.end()))
+        elif token["bare"]:
+            closed.append(Span(token.start(), *token.span("bare"), token.end()))
+        elif token[0] == "{":
+            opened.append(None)
+        elif token[0] == "}" and opened and (box := opened.pop()):
+            closed.append(Span(*box, token.start(), token.end()))
+    return closed, [Span(*box, len(text), len(text)) for box in opened if box]
+
+
+def _closing(text: str) -> Statement | None:
+    """Minerva's last closing sentence; None without one, or where it is prose or holds nothing."""
+    if "hope" not in text:  # true of most texts, and faster than the pattern
+        return None
+    opened, span = -1, None
+    for mark in _CLOSING.finditer(text):
+        if mark["opened"]:
+            opened = mark.end()
+        elif opened >= 0:
+            span, opened = (opened, mark.start()), -1
+    if span is None or span[1] - span[0] > TAIL:
+        return None
+    said = text[slice(*span)]
+    if _BRACE_OF_BOX.search(said) or len(WORD.findall(_FORMULA.sub("", said))) > 2:
+        return None
+    content = " ".join(_MARKS.sub("", said).split()).lstrip(":* ").rstrip(":.*, ")
+    return Statement((_as_text(content),), *span) if content else None

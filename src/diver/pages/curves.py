@@ -1,0 +1,133 @@
+"""The curves of one or more runs as data: one panel per metric, one line per run. The page draws them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diver.core.files import number, packaged_table
+from diver.pages.page import evenly_spaced, short
+from diver.pages.run_record import RunRecord
+from diver.train.alerts import Alert
+
+POINTS = 2_000  # maximum points per line; longer lines are thinned evenly
+Line = dict[str, Any]
+SECONDS = "time"  # the panel of `RunRecord.step_seconds`
+
+
+class Panel(NamedTuple):
+    """The plot of one metric. A percent panel has the axis 0 to 1."""
+
+    metric: str
+    title: str
+    note: str = ""
+    percent: bool = False
+
+
+SHOWN = packaged_table("diver.pages", "panels.toml")
+PANELS = [Panel(metric, **about) for metric, about in SHOWN["run"].items()]
+MEANINGS = {
+    f"{prefix}/{name}": meaning
+    for prefix, metrics in packaged_table("diver.pages", "metrics.toml").items()
+    for name, meaning in metrics.items()
+}
+"""The meaning of each logged metric, with its unit. In a name, * stands for any text."""
+
+
+def meaning_of(metric: str) -> str:
+    """The meaning of a logged metric; empty for one that a method of the user's logs."""
+    return next((text for name, text in MEANINGS.items() if fnmatchcase(metric, name)), "")
+
+
+def curves_data(runs: Sequence[RunRecord], alerts: Sequence[Sequence[Alert]]) -> dict[str, Any]:
+    """{steps, panels, more}: a panel is {id, title, note, percent, lines, spans}, a line {run, steps, values, low,
+    high}.
+
+    `alerts` are those of each run, whose steps are marked in the curve that shows them. `more` are the panels of all
+    metrics that are not among `PANELS`.
+    """
+    panels = [*_pass_at_k_panels(runs), *PANELS]
+    others = sorted({name for run in runs for name in run.metrics} - {panel.metric for panel in panels})
+
+    def lines(panel: Panel) -> list[Line]:
+        return [{"run": i, **line} for i, run in enumerate(runs) if (line := _line(run, panel.metric))["steps"]]
+
+    return {
+        "steps": max([1, *(max(run.last_step, *run.evaluations, 0) for run in runs)]),
+        "panels": drawn(panels, lines, alerts),
+        "more": drawn([Panel(name, name, meaning_of(name)) for name in others], lines, alerts),
+    }
+
+
+def curves_over_seeds(variants: Sequence[Sequence[RunRecord]]) -> list[dict[str, Any]]:
+    """The panels of several runs of each variant: a line a variant, its mean over the steps that all its runs have.
+
+    `low` and `high` are the lowest and the highest of its runs.
+    """
+    import pandas as pd
+
+    def lines(panel: Panel) -> list[Line]:
+        found = []
+        for i, runs in enumerate(variants):
+            of_runs = [_line(run, panel.metric) for run in runs]
+            series = [pd.Series(line["values"], line["steps"], dtype=float) for line in of_runs]
+            known = pd.concat(series, axis=1, join="inner").dropna()
+            if len(known):
+                ends = {"values": known.mean(axis=1), "low": known.min(axis=1), "high": known.max(axis=1)}
+                found.append({"run": i, **thinned(known.index, **ends)})
+        return found
+
+    return drawn([*_pass_at_k_panels([run for runs in variants for run in runs]), *PANELS], lines, [])
+
+
+def _pass_at_k_panels(runs: Sequence[RunRecord]) -> list[Panel]:
+    """Panels of the smallest and the largest k of Pass@k that every evaluation, or most of them, has."""
+    counts = Counter(k for run in runs for evaluation in run.evaluations.values() for k in evaluation["k"])
+    usual = sorted(k for k, n in counts.items() if n == max(counts.values()))
+    ends = dict.fromkeys([usual[0], usual[-1]]) if usual else ()
+    return [Panel(f"eval/pass@{k}", f"Held-out Pass@{k}", "bands: 95 % intervals", True) for k in ends]
+
+
+def drawn(
+    panels: Iterable[Panel], lines: Callable[[Panel], list[Line]], alerts: Sequence[Sequence[Alert]]
+) -> list[dict[str, Any]]:
+    """The panels that have a line, as the page draws them, with the steps of the alerts of each run that they show."""
+    return [
+        {
+            "id": panel.metric,
+            "title": panel.title,
+            "note": panel.note,
+            "percent": panel.percent,
+            "lines": found,
+            "spans": [
+                [*span, i]
+                for i, of_run in enumerate(alerts)
+                for alert in of_run
+                if alert.metric == panel.metric
+                for span in alert.spans
+            ],
+        }
+        for panel in panels
+        if (found := lines(panel))
+    ]
+
+
+def _line(run: RunRecord, metric: str) -> dict[str, Any]:
+    """A metric if it is known; held-out values come from eval/ with their intervals if they can."""
+    key = metric.removeprefix("eval/")
+    stored = {step: e["estimates"][key] for step, e in run.evaluations.items() if key in e["estimates"]}
+    evaluated = {step: estimate for step, estimate in stored.items() if estimate["mean"] is not None}
+    if metric != key and evaluated:
+        ends = {end: [number(e[end]) for e in evaluated.values()] for end in ("mean", "low", "high")}
+        return thinned(list(evaluated), values=ends["mean"], low=ends["low"], high=ends["high"])
+    values = run.step_seconds() if metric == SECONDS else run.column(metric)
+    return thinned(values.index, values=values)
+
+
+def thinned(steps: Any, **columns: Any) -> dict[str, Any]:
+    """A line of at most POINTS points."""
+    index = evenly_spaced(len(steps), POINTS)
+    lines = {name: list(map(short, np.asarray(column)[index].tolist())) for name, column in columns.items()}
+    return {"steps": np.asarray(steps)[index].tolist(), **lines}

@@ -1,0 +1,329 @@
+"""`diver compare`: runs of several methods and seeds, paired over seeds and over the held-out problems.
+
+Runs that differ in nothing but the seed are one variant; runs of different names (NAME=PATH) are different variants.
+Each run is represented by its last evaluation: that of the run, or a later one by `diver eval RUN`, such as at another
+temperature.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diver.core.bands import Band
+from diver.core.figures import COLOURS, GREY, drawing, frame, write_lines
+from diver.core.run_folder import find_runs, given_name, run_name
+from diver.core.seeds import fingerprint
+from diver.core.statistics import Estimate, bounds_of, effective_number
+from diver.core.tables import Cell, Measure, Table, counted
+from diver.core.types import DiverError
+from diver.evaluate import comparison
+from diver.evaluate.comparison import Values
+from diver.evaluate.results import EFFECTIVE, PAIRS, read_results
+from diver.pages.curves import curves_over_seeds
+from diver.pages.run_record import RunRecord
+from diver.recipe.recipe import flatten
+
+BEFORE = "before training"
+SAME = (*comparison.SETTINGS, "samples")  # settings that all evaluations must share
+MODEL = ("engine", "model.", "content.model.")
+DIGESTS = ("own_code.", "content.")
+Runs = Mapping[int, Mapping[str, Any]]
+"""Seed -> evaluation."""
+
+
+def read_runs(paths: Iterable[str | Path], evaluations: Path | None = None) -> list[RunRecord]:
+    """The run of each path, or the runs in the folders below it, such as those of `diver train --seeds`.
+
+    A path may be NAME=PATH. `evaluations`: the folder below which `diver eval RUN` wrote those to use in place of
+    the runs' own.
+    """
+    found: list[RunRecord] = []
+    for name, path in map(given_name, map(str, paths)):
+        if name == BEFORE:
+            raise DiverError(f"{name}={path}: {name!r} is the policy before training; choose another name")
+        found += [dataclasses.replace(RunRecord.read(folder), name=name) for folder in find_runs(path)]
+    for run in found:
+        check_evaluated(run)
+    if evaluations is None:
+        return found
+    again = [_evaluated_again(run, evaluations) for run in found]
+    if not any(again):
+        out = evaluations / run_name(found[0].folder)
+        raise DiverError(f"--evaluations {evaluations}: has none of these runs; make it by: diver eval RUN --out {out}")
+    # diver eval makes none that the run itself has with the same settings
+    return [dataclasses.replace(run, evaluations=run.evaluations | of) for run, of in zip(found, again, strict=True)]
+
+
+def check_evaluated(run: RunRecord) -> None:
+    """Raises DiverError if a run has no evaluation after its last step."""
+    step = max(run.evaluations, default=0)
+    if not step:
+        raise DiverError(f"{run.folder}: has no evaluation after training yet; finish the run, or leave it out")
+    if step < run.planned_steps:
+        raise DiverError(
+            f"{run.folder}: was evaluated after {step} of {run.planned_steps} steps; finish the run, end it at its "
+            "last checkpoint (--train.steps), or leave it out"
+        )
+
+
+def _evaluated_again(run: RunRecord, evaluations: Path) -> dict[int, dict[str, Any]]:
+    """What `diver eval RUN` made of the policy before and after training, by step. DiverError if the policy is
+    another now."""
+    found: dict[int, dict[str, Any]] = {}
+    for step in (0, max(run.evaluations)):
+        name = f"step_{step:04d}"
+        folder, checkpoint = evaluations / run_name(run.folder) / name, run.folder / "checkpoints" / name
+        if not (folder / "results.json").is_file():
+            continue
+        results = read_results(folder)
+        if checkpoint.is_dir() and fingerprint(checkpoint) not in results["model"]:
+            raise DiverError(f"{folder}: is of another policy than {checkpoint}; delete it, and evaluate the run again")
+        if len(results["benchmarks"]) > 1:
+            raise DiverError(f"{folder}: has several benchmarks; evaluate the run without --benchmarks")
+        (found[step],) = results["benchmarks"].values()
+    return found
+
+
+def settings_of(run: RunRecord) -> dict[str, str]:
+    """What the runs of one variant have in common, by dotted key: the recipe, the data, the model and the code of one's
+    own."""
+    digests_of = {name: held for name in ("content", "own_code") if (held := run.config.get(name))}
+    identity = {**run.config.get("identity", {}), "train.steps": run.planned_steps, **digests_of}
+    return {key: str(value) for key, value in flatten(identity).items() if key != "run.seed"}
+
+
+class Compared(NamedTuple):
+    """Variants after training, with notes that the tables do not contain."""
+
+    evaluations: Mapping[str, Runs]
+    tables: dict[str, Table]
+    """`levels`, and `differences` from the baseline if another variant is compared."""
+    bands: dict[str, Band]
+    """Variant -> its difference of Pass@k from the baseline, over k."""
+    notes: list[str]
+    words: dict[str, str]
+    """Variant -> what its band says."""
+
+
+def compare_variants(variants: Mapping[str, Mapping[int, RunRecord]], baseline: str | None = None) -> Compared:
+    """Each variant of `by_variant`, and all of them against `baseline`: by default the first, or of one alone the
+    policy before training."""
+    found = evaluations(variants)
+    baseline = baseline or (BEFORE if len(variants) == 1 and BEFORE in found else next(iter(variants)))
+    if baseline not in found:
+        raise DiverError(f"--baseline {baseline!r}: there is no such variant; there are {', '.join(map(repr, found))}")
+    tables = {"levels": levels(found), "differences": differences(found, baseline)}
+    bands = {}
+    for label, seeds in _others(found, baseline).items():
+        before, after = ([found[of][seed] for seed in sorted(seeds)] for of in (baseline, label))
+        if seeds and (band := comparison.over_k(before, after)):
+            bands[label] = band
+    words = {name: f"{name}, {band.about}: {band.text(name, baseline)}" for name, band in bands.items()}
+    known = {name: table for name, table in tables.items() if table.rows}
+    return Compared(found, known, bands, notes(variants, found, baseline), words)
+
+
+def _others(found: Mapping[str, Runs], baseline: str) -> dict[str, Collection[int]]:
+    """The trained variants besides the baseline, each with the seeds that both have."""
+    others = {label: runs.keys() & found[baseline].keys() for label, runs in found.items()}
+    return {label: seeds for label, seeds in others.items() if label not in (baseline, BEFORE)}
+
+
+def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
+    """Label -> seed -> run, in the order given.
+
+    A label is the name that the user gave or the method's, and the keys in which the variants of that name differ.
+    """
+    groups: dict[tuple[str, str], list[RunRecord]] = {}
+    for run in runs:
+        groups.setdefault((run.name, repr(sorted(settings_of(run).items()))), []).append(run)
+    settings = [settings_of(members[0]) for members in groups.values()]
+    heads = [name or of.get("method.name", "") for (name, _), of in zip(groups, settings, strict=True)]
+    named: dict[str, dict[int, RunRecord]] = {}
+    for head, mine, members in zip(heads, settings, groups.values(), strict=True):
+        alike = [of for other, of in zip(heads, settings, strict=True) if other == head]
+        names = sorted({name for of in alike for name in of})
+        differ = [name for name in names if len({of.get(name) for of in alike}) > 1]
+        label = ", ".join([head, *(f"{name} {mine.get(name, 'not set')}" for name in differ)])
+        if label in named:
+            raise DiverError(
+                f"{members[0].folder}: its variant would be called {label!r}, as another one is; name it otherwise"
+            )
+        seeds: dict[int, RunRecord] = {}
+        for run in members:
+            seed = int(run.recipe("run").get("seed", 0))
+            if seed in seeds:
+                raise DiverError(
+                    f"{run.folder} and {seeds[seed].folder}: the same recipe and the same seed; NAME=PATH makes them "
+                    "two variants"
+                )
+            seeds[seed] = run
+        named[label] = dict(sorted(seeds.items()))
+    return named
+
+
+def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Runs]:
+    """Label -> seed -> the last evaluation; first, the policy before training where every run began with the same one.
+
+    Raises:
+        DiverError: two evaluations differ in how they were made, or in their problems.
+    """
+    runs = {label: {seed: run.trained for seed, run in of.items()} for label, of in variants.items()}
+    base = _before(variants)
+    reference = next(iter(next(iter(runs.values())).values()))
+    for label, seed, evaluation in ((la, s, e) for la, of in runs.items() for s, e in of.items()):
+        for key in SAME:
+            if evaluation.get(key) != reference.get(key):
+                raise DiverError(
+                    f"{variants[label][seed].folder}: {key} of its evaluation is {evaluation.get(key)}, "
+                    f"of the first run {reference.get(key)}; evaluate all alike by diver eval RUN, and name its "
+                    "folder by --evaluations"
+                )
+        first, these = comparison.digests(reference), comparison.digests(evaluation)
+        if [*first] != [*these] or comparison.other_problems(first, these):
+            raise DiverError(f"{variants[label][seed].folder}: its held-out problems are not those of the other runs")
+    return {**({BEFORE: base} if base else {}), **runs}
+
+
+def _before(variants: Mapping[str, Mapping[int, RunRecord]]) -> Runs:
+    """The evaluation before training by seed, which is the same for the same policy and seed. Empty where two runs
+    differ in it or in their model. Also empty if one run lacks it, or where it has fewer samples than the one after
+    training."""
+    base: dict[int, Mapping[str, Any]] = {}
+    runs = [(seed, run) for of in variants.values() for seed, run in of.items()]
+    models = [{k: v for k, v in settings_of(run).items() if k.startswith(MODEL)} for _, run in runs]
+    if any(model != models[0] for model in models):
+        return {}
+    for seed, run in runs:
+        known = base.setdefault(seed, run.base)
+        if not run.base or run.base["per_problem"] != known["per_problem"]:
+            return {}
+        if any(run.base.get(key) != run.trained.get(key) for key in SAME):
+            return {}
+    return base
+
+
+def notes(variants: Mapping[str, Mapping[int, RunRecord]], found: Mapping[str, Runs], baseline: str) -> list[str]:
+    """What else differs between variants than their methods and what their labels say, and what is left out."""
+    settings = {label: settings_of(next(iter(of.values()))) for label, of in variants.items()}
+    names = sorted({name for of in settings.values() for name in of if not name.startswith("method.")})
+    lines = []
+    for name in names:
+        digest = name.startswith(DIGESTS)  # a variant that does not use the file has none, which another key says
+        values = {label: of.get(name, "not set") for label, of in settings.items() if name in of or not digest}
+        if len({*values.values()}) > 1 and not all(name in label for label in values):
+            what = f"the file of {name.removeprefix('own_code.')}" if name.startswith("own_code.") else name
+            lines.append(f"{what} differs: {'; '.join(f'{value} ({label})' for label, value in values.items())}")
+    lines += [
+        f"{label} and {baseline} have no seed in common, so that nothing can be paired"
+        for label, runs in found.items()
+        if not runs.keys() & found[baseline].keys()
+    ]
+    problems = len(next(iter(found[baseline].values()))["per_problem"])
+    for measure, values_of in measured(found):
+        left_out = problems - len(next(iter(values_of[baseline].values())))
+        if left_out and measure.name != "pair_diversity":
+            lines.append(
+                f"{measure.title}: {left_out} of {problems} problems left out, of which a run has too few scored "
+                "samples"
+            )
+    return lines
+
+
+def measured(found: Mapping[str, Runs]) -> list[tuple[Measure, dict[str, Values]]]:
+    """Pass@k for the k of the evaluations, in per cent, then the distinct correct solutions of all samples, and the
+    diversity of correct pairs where the evaluations have it. Solutions are counted as they are written where the
+    verifier cannot tell whether two are the same.
+
+    Each comes with its values, label -> seed -> problem, of the problems of which every run has one.
+    """
+    every = [evaluation for runs in found.values() for evaluation in runs.values()]
+    samples, exact = every[0]["samples"], _exact_solutions(found)
+    measures = [Measure(f"pass@{k}", f"Pass@{k}", 100, best=True) for k in every[0]["k"]]
+    title = f"{'Distinct' if exact else comparison.WRITTEN}@{samples}"
+    measures.append(Measure(f"distinct@{samples}", title, digits=2, best=True))
+    if any("pair_diversity" in row for evaluation in every for row in evaluation["per_problem"]):
+        measures.append(Measure("pair_diversity", PAIRS[exact].capitalize(), 100))
+    columns: list[tuple[Measure, dict[str, Values]]] = []
+    for measure in measures:
+        rows = {
+            label: {seed: comparison.values(e, measure.name) for seed, e in of.items()} for label, of in found.items()
+        }
+        known = ~np.isnan([row for of in rows.values() for row in of.values()]).any(axis=0)
+        if measure.name == "pair_diversity":
+            measure = measure._replace(title=f"{measure.title} ({counted(int(known.sum()), 'problem')})")
+        columns.append((measure, {label: {seed: row[known] for seed, row in of.items()} for label, of in rows.items()}))
+    return columns
+
+
+def _exact_solutions(found: Mapping[str, Runs]) -> bool:
+    """Whether the verifier of all evaluations knows when two solutions are the same."""
+    return all(evaluation.get("exact_solutions", True) for runs in found.values() for evaluation in runs.values())
+
+
+def levels(found: Mapping[str, Runs]) -> Table:
+    """Each variant with its number of seeds: means over seeds and problems, with 95 % intervals over both."""
+    columns: dict[Measure, Sequence[Cell]] = {}
+    for measure, values in measured(found):
+        estimates = [comparison.level(values[label], bounds_of(measure.name)) for label in found]
+        columns[measure] = estimates
+        if measure.name == "pair_diversity":
+            effective = Measure("effective_solutions", EFFECTIVE[_exact_solutions(found)].capitalize(), digits=2)
+            columns[effective] = [effective_number(estimate.mean) for estimate in estimates]
+    return Table.of_columns("variant", itertools.starmap(_seeds, found.items()), columns)
+
+
+def _seeds(label: str, seeds: Collection[int]) -> str:
+    return f"{label} ({counted(len(seeds), 'seed')})"
+
+
+def differences(found: Mapping[str, Runs], baseline: str) -> Table:
+    """Each trained variant minus the baseline, with the number of seeds that both have: over these and over problems.
+
+    Not known where they have none in common.
+    """
+    others = _others(found, baseline)
+    columns = {
+        measure._replace(sign="+", best=False): [
+            comparison.difference(values[label], values[baseline], bounds_of(measure.name)) for label in others
+        ]
+        for measure, values in measured(found)
+    }
+    return Table.of_columns(f"minus {baseline}", itertools.starmap(_seeds, others.items()), columns)
+
+
+def draw(found: Mapping[str, Runs], *paths: Path) -> None:
+    """Pass@k against k, a line a variant, its 95 % interval over seeds and problems as a band.
+
+    The policy before training is grey, so that each variant has the same colour here and in `draw_curves`.
+    """
+    table = levels(found)
+    colours = itertools.chain([GREY] if BEFORE in found else [], itertools.cycle(COLOURS))
+    ks = [int(m.name.partition("@")[2]) for m in table.measures if m.name.startswith("pass@")]
+    with drawing(*paths, size=(6.4, 4.2)) as figure:
+        axes = figure.add_subplot()
+        for (label, cells), colour in zip(table.rows.items(), colours, strict=False):
+            estimates = [cell for cell in cells[: len(ks)] if isinstance(cell, Estimate)]
+            mean, low, high = (np.array(ends) for ends in zip(*estimates, strict=True))
+            axes.plot(ks, 100 * mean, color=colour, marker="o", markersize=3, linewidth=1.5, label=label)
+            axes.fill_between(ks, 100 * low, 100 * high, color=colour, alpha=0.12, linewidth=0)
+        frame(axes, "Pass@k, per cent", "k, samples a problem")
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ks, [str(k) for k in ks], minor=False)
+        axes.legend(frameon=False, fontsize=8)
+
+
+def draw_curves(variants: Mapping[str, Mapping[int, RunRecord]], *paths: Path) -> Sequence[Path]:
+    """Training curves: the mean over the seeds of each variant, with a band from the lowest to the highest seed.
+
+    Returns the paths that were written: none if the runs have no metric in common.
+    """
+    names = [_seeds(label, runs) for label, runs in variants.items()]
+    panels = curves_over_seeds([[*runs.values()] for runs in variants.values()])
+    if panels:
+        write_lines(panels, names, *paths)
+    return paths if panels else ()

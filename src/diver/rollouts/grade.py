@@ -1,0 +1,329 @@
+"""`diver grade`: responses that exist already, graded against reference answers, and compared with their labels."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diver.core.extras import require
+from diver.core.figures import write_intervals
+from diver.core.files import JsonlLog, WorkFolder, to_json, write_jsonl, write_text
+from diver.core.progress import progress_bar
+from diver.core.rounding import reaches
+from diver.core.seeds import digest
+from diver.core.settings import Positional, settings
+from diver.core.statistics import Estimate, bounds_of, by_problem, interval, pass_at_k
+from diver.core.tables import Cell, Export, Measure, Table, counted, export, write_table
+from diver.core.types import Grade, Problem, Rollout
+from diver.evaluate.config import parse_ks
+from diver.evaluate.evaluate import AUTO, CHUNK, SCORED, answer, grader_for
+from diver.evaluate.results import Log, MemoryLog
+from diver.grading import Verification, get_grader
+from diver.grading import grade as verify_grade
+from diver.grading.extraction import opens_thought
+from diver.rollouts import Columns, Rollouts, read_rollouts
+from diver.rollouts.dependence import dependence
+from diver.rollouts.known import known_problems, without_reference
+from diver.rollouts.problems import name_of, owner
+from diver.rollouts.reader import THRESHOLD, largest_outcome, scale_note
+from diver.tasks.references import final_answer, is_letter
+
+NOTE = (
+    "Per cent, with 95 % intervals over problems; Pass@k is the unbiased estimate from all samples. Agreement: of the "
+    "graded responses that have a label, those whose grade says the same."
+)
+
+
+@settings
+class GradeConfig(Columns, Export):
+    """Grade stored responses against reference answers, estimate Pass@k, and compare the grades with labels.
+
+        diver grade mine.jsonl --by model --out runs/graded --format csv
+
+    Files are read as by diver measure. The grader runs in worker processes that are killed when they hang. With --out
+    the same command resumes. It grades again only the responses whose grading hung.
+    """
+
+    rollouts: Positional[str]
+    """A file or a folder of responses."""
+    grader: str = AUTO
+    """Grader of the answers, or package.module:function of (response, problem). Names are math, gsm8k, choice and
+    math-verify, the package alone. With auto, a run has the verifier of its recipe. Other data has math, gsm8k or
+    choice, and a line says why."""
+    k: str = "1,8"
+    """Values of k for Pass@k, such as 1,8,64 or 1,...,1024. `...` doubles in between."""
+    threshold: float = THRESHOLD
+    """Minimum label of a correct response."""
+    steps: str = ""
+    """Read only the files of these steps of a folder: 100, or 1,50-60,last."""
+    out: Path | None = None
+    """Folder for samples.jsonl, summary.json and the table."""
+    verify: Verification = Verification()
+    """Time limit, workers and memory of grading."""
+
+    def __post_init__(self) -> None:
+        if self.grader != AUTO:
+            get_grader(self.grader, "--grader")
+        parse_ks(self.k)
+        self.check_export(self.out)
+
+
+@dataclass
+class Response:
+    """A response with all that its grade depends on in `key`: equal keys have equal grades."""
+
+    problem: Problem
+    group: int
+    """The number of its group: the same problem at two steps has two."""
+    rollout: Rollout
+    label: bool | None
+    """Whether the file says that it is correct; None if it says nothing."""
+    thinking: bool
+    """Whether the prompt ends inside a thought."""
+    key: str
+    graded: Mapping[str, Any] = field(default_factory=dict)
+    """Its row of grades.jsonl, once it is graded."""
+
+    @property
+    def by(self) -> str:
+        return str(self.problem.meta.get("by", ""))
+
+    @property
+    def grade(self) -> Grade:
+        return Grade(self.graded["grade"])
+
+    @property
+    def verdict(self) -> bool | None:
+        """Whether its grade is correct; None if it is unscored."""
+        return self.grade is Grade.CORRECT if self.grade in SCORED else None
+
+
+class Graded(WorkFolder):
+    """The folder of the grades of one file."""
+
+    content = "the grades of other rollouts"
+    option = "--out"
+
+
+def run(config: GradeConfig) -> Table:
+    """Grade what is not graded yet, print the table, and write the results where `out` names a folder."""
+    require("scipy")
+    print_note = config.notes()
+    path = Path(config.rollouts).expanduser()
+    rollouts = read_rollouts(path, config, config.steps)
+    for note in [*rollouts.notes, *scale_note(str(path), largest_outcome(rollouts), config.threshold)]:
+        print_note(note)
+    if found := dependence(group.responses for group in rollouts):
+        print_note(str(found))
+    for note in without_reference(rollouts, config.grader):
+        print_note(f"{path}: {note}")
+    problems, graded_by = known_problems(rollouts, path, config.grader)
+    for note in [graded_by, *sorted({grader_for(problem, config.grader).note for problem in problems})]:
+        if note:
+            print_note(note)
+    responses = list(_responses(rollouts, problems, config))
+    if config.out is None:
+        _grade(responses, MemoryLog(), config)
+    else:
+        with (
+            Graded(config.out, {}, {"rollouts": str(path.resolve())}) as folder,
+            JsonlLog(folder.path / "grades.jsonl") as log,
+        ):
+            _grade(responses, log, config)
+    table = summary(responses, config)
+    counts = Counter(r.grade for r in responses)
+    print_note(", ".join(f"{counts[grade]:,} {grade}" for grade in Grade if counts[grade]))
+    labelled, said = confusion(responses)
+    for line in [*too_few(responses, config), *said, *missed_options(responses)]:
+        print_note(line)
+    if config.out is not None:
+        write_jsonl(config.out / "samples.jsonl", map(_row, in_order_of_the_files(responses)))
+        results = {"grades": counts, "confusion": labelled, "table": table.records()}
+        write_text(config.out / "summary.json", to_json(results, indent=1) + "\n")
+        written, figures = write_table(table, config.out, config.format), config.figure_paths(config.out)
+        if figures:
+            write_intervals(table, *figures)
+        names = ", ".join(path.name for path in [written, *figures])
+        print_note(f"written: {names}, samples.jsonl, summary.json in {config.out}")
+    config.show(table, f"\n{export(table, 'markdown')}\n{NOTE}")
+    return table
+
+
+def _responses(rollouts: Rollouts, problems: Sequence[Problem], config: GradeConfig) -> Iterator[Response]:
+    for number, (group, problem) in enumerate(zip(rollouts, problems, strict=True)):
+        meta = {name: str(value) for name, value in problem.meta.items()}
+        about = [grader_for(problem, config.grader).version, problem.prompt, problem.answer, meta]
+        thinking = opens_thought(group.prompt)
+        for rollout in group.rollouts:
+            key = digest(*about, rollout.response, rollout.truncated, *([thinking] if thinking else []))
+            label = None if rollout.reward is None else bool(reaches(rollout.reward.outcome, config.threshold))
+            yield Response(problem, number, rollout, label, thinking, key)
+
+
+def _by_reference(problem: Problem) -> list[Problem]:
+    """The problem with each of its right answers, of which inspect_ai may have several: any of them counts."""
+    others = problem.meta.get("accepted", ())
+    return [problem, *(replace(problem, answer=final_answer(str(other))) for other in others)]
+
+
+def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> None:
+    """Grade the responses that the log lacks, or has as timeout or error, and append their rows to it."""
+    known = {row["key"]: row for row in log.rows()}
+    scored = {key for key, row in known.items() if Grade(row["grade"]) in SCORED}
+    ungraded = {r.key: r for r in responses if r.key not in scored}
+    missing = iter(ungraded.values())
+    named = None if config.grader == AUTO else config.grader
+    with progress_bar(len(ungraded), "grade", "response") as bar:
+        while chunk := list(islice(missing, CHUNK)):
+            each = [(r, problem) for r in chunk for problem in _by_reference(r.problem)]
+            truncated, thinking = [r.rollout.truncated for r, _ in each], [r.thinking for r, _ in each]
+            pairs = [(r.rollout.response, problem) for r, problem in each]
+            found = verify_grade(pairs, config.verify, grader=named, truncated=truncated, thinking=thinking)
+            grades: dict[str, Grade] = {}
+            for (response, _), grade in zip(each, found, strict=True):
+                grades[response.key] = grade if grade is Grade.CORRECT else grades.get(response.key, grade)
+            for response in chunk:
+                problem, grade = response.problem, grades[response.key]
+                known[response.key] = {
+                    "key": response.key,
+                    "grader": grader_for(problem, config.grader).version,
+                    "grade": grade,
+                    "extracted": answer(problem, response.rollout.response, config.grader) if grade in SCORED else None,
+                }
+                log.append(known[response.key])
+            bar.update(len(chunk))
+    for response in responses:
+        response.graded = known[response.key]
+
+
+def summary(responses: Sequence[Response], config: GradeConfig) -> Table:
+    """A row for each value of --by, or one: problems, samples, Pass@k by grades, Pass@1 by labels, how they agree."""
+    largest = max(Counter(r.group for r in responses).values())
+    ks = [k for k in parse_ks(config.k) if k <= largest]  # Pass@k is unknown for a larger k
+    measures = [
+        Measure("problems"),
+        Measure("samples"),
+        *(Measure(f"pass@{k}", f"Pass@{k}", 100) for k in ks),
+        Measure("label_pass@1", "Pass@1 by labels", 100),
+        Measure("agreement", "agreement", 100),
+        Measure("unscored"),
+    ]
+    owners: dict[str, list[Response]] = {}
+    named = any(response.by for response in responses)
+    for response in responses:
+        by = owner(response.problem, config.by) if named else Path(config.rollouts).stem
+        owners.setdefault(by, []).append(response)
+    rows: dict[str, list[Cell]] = {}
+    for by, of in owners.items():
+        verdicts, labels = [r.verdict for r in of], [r.label for r in of]
+        agree = [v == label for v, label in zip(verdicts, labels, strict=True) if None not in (v, label)]
+        rows[by] = [
+            len({name_of(r.problem) for r in of}),
+            len(of),
+            *(_pass_at_k(of, verdicts, k) for k in ks),
+            _pass_at_k(of, labels, 1),
+            sum(agree) / len(agree) if agree else None,
+            verdicts.count(None),
+        ]
+    return Table(config.by or "rollouts", measures, rows)
+
+
+def _pass_at_k(responses: Sequence[Response], verdicts: Sequence[bool | None], k: int) -> Estimate | None:
+    """Pass@k within each group of known verdicts, then the mean per problem; None if no verdict is known."""
+    problems = {r.group: name_of(r.problem) for r in responses}
+    known, correct = Counter[int](), Counter[int]()
+    for response, verdict in zip(responses, verdicts, strict=True):
+        known[response.group] += verdict is not None
+        correct[response.group] += bool(verdict)
+    n, c = ([counts[group] for group in problems] for counts in (known, correct))
+    values = by_problem(problems.values(), pass_at_k(n, c, k))
+    return None if np.isnan(values).all() else interval(values, bounds_of(f"pass@{k}"))
+
+
+def too_few(responses: Sequence[Response], config: GradeConfig) -> Iterator[str]:
+    """A note for each k on the problems that have too few scored responses for Pass@k."""
+    known = Counter(r.group for r in responses if r.verdict is not None)
+    most: dict[tuple[str, str], int] = {}
+    for r in responses:
+        problem = (r.by, name_of(r.problem))
+        most[problem] = max(most.get(problem, 0), known[r.group])
+    for k in parse_ks(config.k):
+        few, each = sum(n < k for n in most.values()), f" of all {config.by}s" if config.by else ""
+        if few == len(most):
+            yield f"no Pass@{k}: no problem has {counted(k, 'scored response')}"
+        elif few:
+            yield f"Pass@{k}: {few:,} of {len(most):,} problems{each} have fewer than {k} scored responses: left out"
+
+
+def confusion(responses: Sequence[Response]) -> tuple[dict[str, int], list[str]]:
+    """The counts of each pair of label and grade, by "LABEL labelled, GRADE", and in words; empty without labels.
+
+    A warning follows where the grades contradict most labels, of all or of those that say correct.
+    """
+    counts = Counter((r.label, r.grade) for r in responses if r.label is not None)
+    if not counts:
+        return {}, []
+    words = {True: "correct", False: "wrong"}
+    table = {f"{words[label]} labelled, {grade}": n for (label, grade), n in sorted(counts.items(), reverse=True)}
+    right, wrong = (sum(counts[label, grade] for grade in SCORED) for label in (True, False))
+    missed, extra = right - counts[True, Grade.CORRECT], counts[False, Grade.CORRECT]
+    contradicted, scored = missed + extra, right + wrong
+    lines = [
+        f"labels: {scored - contradicted:,} of {scored:,} agree; labelled correct but not graded so: {missed:,}; "
+        f"graded correct but labelled wrong: {extra:,}"
+    ]
+    found = ""
+    if 2 * missed > right:
+        found = f"{missed:,} of {right:,} responses that the labels call correct are not so by these grades"
+    elif 2 * contradicted > scored:
+        found = f"the grades say something else than the labels of {contradicted:,} of {scored:,} responses"
+    if found:
+        lines.append(
+            f"warning: {found}; if the labels are right, name another --grader, or the column of the answer with "
+            "--answer"
+        )
+    return table, lines
+
+
+def missed_options(responses: Sequence[Response]) -> list[str]:
+    """A warning where reference answers are letters, as those of options are, and math accepts nearly no response."""
+    of = [r for r in responses if r.graded["grader"].startswith("math@") and is_letter(r.problem.answer, small=True)]
+    correct = sum(r.grade is Grade.CORRECT for r in of)
+    if not of or 10 * correct > len(of):
+        return []
+    return [
+        f"warning: the reference answers of {len(of):,} responses are letters, and math calls {correct:,} of these "
+        "responses correct; where the letters are those of options, --grader choice grades them"
+    ]
+
+
+def in_order_of_the_files(responses: Sequence[Response]) -> list[Response]:
+    """The responses by the rows that they were read from: a group may have rows that are far apart."""
+    return sorted(responses, key=lambda response: (response.rollout.place or ("", 0))[:2])
+
+
+def _row(response: Response) -> dict[str, Any]:
+    """A row of samples.jsonl. `correct` is the new grade, `label` the label of the file."""
+    problem, rollout = response.problem, response.rollout
+    file, row, name = rollout.place or ("", 0, None)
+    return {
+        **({"file": Path(file).name, "row": row} if row else {}),
+        **({"id": name} if name is not None else {}),
+        **({"by": response.by} if response.by else {}),
+        **({"step": problem.meta["step"]} if "step" in problem.meta else {}),
+        **({"source": problem.source} if problem.source else {}),
+        "problem": problem.id,
+        "prompt": problem.prompt,
+        "answer": problem.answer,
+        **{name: problem.meta[name] for name in ("accepted", "options") if name in problem.meta},
+        "index": rollout.index,
+        "response": rollout.response,
+        "truncated": rollout.truncated,
+        "correct": response.verdict,
+        "label": response.label,
+        **{name: response.graded[name] for name in ("grade", "grader", "extracted")},
+    }

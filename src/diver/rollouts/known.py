@@ -1,0 +1,138 @@
+"""The problem of each group of stored responses, with its reference answer and verifier.
+
+Rollouts of `diver train` answer the problems of their run's recipe: a verifier may need more of a problem than its
+answer, such as the numbers of Countdown. Others answer what their rows say.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from diver.core.types import DiverError, Group, Problem
+from diver.evaluate.evaluate import AUTO
+from diver.evaluate.of_run import read_run
+from diver.grading import get_grader
+from diver.rollouts import Rollouts
+from diver.rollouts.layouts import EVAL, TRAIN
+from diver.tasks.references import after_hashes, answer_and_verifier, by_index, is_letter
+from diver.tasks.splits import load
+
+BY_ANSWER = ("math", "gsm8k", "choice", "math-verify")  # graders that need only the reference answer
+OTHERWISE = "--grader math grades by the reference answers in the rollouts"
+Reasoned = tuple[Problem, str]
+"""The problem of a row, and why its verifier grades it."""
+
+
+def known_problems(rollouts: Rollouts, path: Path, grader: str) -> tuple[list[Problem], str]:
+    """The problem of each group, and a line on which graders grade them and why, which is empty if one was named.
+
+    Raises:
+        DiverError: the grader needs more of a problem than the rollouts have.
+    """
+    if EVAL in rollouts.layouts:
+        raise DiverError(
+            f"{path}: generations of `diver eval` have neither prompts nor reference answers; the grades are beside "
+            "them, and the same `diver eval` command with --grader NAME adds those of another grader"
+        )
+    if TRAIN in rollouts.layouts and grader not in BY_ANSWER:
+        found = [(problem, "as the recipe of the run says") for problem in _of_recipe(rollouts, path)]
+    else:
+        found = [_of_row(group, path, grader) for group in rollouts]
+        for by_options in (_by_index, _by_letters) if grader == AUTO else ():
+            chosen = by_options(rollouts, found)
+            found = [chosen.get(i, one) for i, one in enumerate(found)]
+    problems = [problem for problem, _ in found]
+    testbed = "" if grader == AUTO else get_grader(grader).testbed
+    if testbed and testbed not in {get_grader(problem.verifier).testbed for problem in problems}:
+        raise DiverError(
+            f"--grader {grader}: needs the generated problems of its testbed, which only the folder of a `diver "
+            f"train` run on them has; {path} has others"
+        )
+    if grader != AUTO:
+        return problems, ""
+    counts = Counter((problem.verifier, reason) for problem, reason in found)
+    parts = [
+        f"{verifier} grades {n:,} of {len(problems):,} problems ({why})" for (verifier, why), n in counts.most_common()
+    ]
+    return problems, f"{path.name}: --grader auto: {'; '.join(parts)}"
+
+
+def without_reference(rollouts: Rollouts, grader: str) -> Iterator[str]:
+    """Leave out the groups without a reference answer where others have one and it decides; says how many."""
+    empty = [group for group in rollouts if not group.problem.answer.strip()]
+    by_answer = grader in BY_ANSWER or (grader == AUTO and TRAIN not in rollouts.layouts)
+    if by_answer and 0 < len(empty) < len(rollouts):
+        first = f"the first is {empty[0].problem.id!r}"
+        yield f"{len(empty):,} of {len(rollouts):,} groups have no reference answer: left out ({first})"
+        rollouts[:] = [group for group in rollouts if group.problem.answer.strip()]
+
+
+def _by_index(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reasoned]:
+    """Reference answers that count the options become letters, unless more responses say a number than choose an
+    option."""
+    counted, first = by_index([problem for problem, _ in found])
+    texts = [(r.response, found[i][0]) for i in counted for r in rollouts[i].rollouts]
+    numbers = sum((get_grader("math").final_answer(text, p) or "").isdecimal() for text, p in texts)
+    if numbers > sum(get_grader("choice").final_answer(text, p) is not None for text, p in texts):
+        return {}
+    why = f"the reference answer counts the options in a column from {first}"
+    return {i: (problem, why) for i, problem in counted.items()}
+
+
+def _by_letters(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reasoned]:
+    """A letter as the reference answer, without options, is multiple choice where most responses choose a letter."""
+    lettered = {i: p for i, (p, _) in enumerate(found) if p.verifier == "math" and is_letter(p.answer)}
+    texts = [r.response for i in lettered for r in rollouts[i].rollouts]
+    nothing = Problem("", "", "")
+    chosen = sum(get_grader("choice").final_answer(text, nothing) is not None for text in texts)
+    if 2 * chosen <= len(texts):
+        return {}
+    why = f"the reference answer is a letter, and {chosen:,} of {len(texts):,} responses choose one"
+    return {i: (replace(p, verifier="choice"), why) for i, p in lettered.items()}
+
+
+def _of_recipe(rollouts: Rollouts, path: Path) -> Iterator[Problem]:
+    """The problem of each group, from the data of the run whose folder contains `path`."""
+    try:
+        problems, *_ = load(read_run(path.resolve()).recipe.data, None, 0)
+    except DiverError as error:
+        raise DiverError(f"{path}: the problems of its run cannot be read ({error}); {OTHERWISE}") from error
+    by_id = {problem.id: problem for problem in problems}
+    for group in rollouts:
+        given, known = group.problem, by_id.get(group.problem.id)
+        if known is None or known.answer != given.answer:
+            raise DiverError(f"{path}: the data of its run no longer has problem {given.id!r} as it was; {OTHERWISE}")
+        yield replace(known, meta={**known.meta, **given.meta})
+
+
+def _of_row(group: Group, path: Path, grader: str) -> Reasoned:
+    problem = group.problem
+    if "answers" in problem.meta:  # see diver.rollouts.grouping
+        one, other, *_ = problem.meta["answers"]
+        raise DiverError(
+            f"{path}: responses to problem {problem.id!r} have different reference answers, {one[:60]!r} and "
+            f"{other[:60]!r}; name the column that tells the problems apart with --problem, or with --by"
+        )
+    if kind := problem.meta.get("answer_kind"):
+        raise DiverError(
+            f"{path}: problem {problem.id!r} has a {kind} for its reference answer, {problem.answer[:60]}; --answer "
+            "names a column, or a part of one (COLUMN.KEY), that is a text or a number"
+        )
+    if not problem.answer.strip() and grader in (AUTO, *BY_ANSWER):
+        raise DiverError(f"{path}: problem {problem.id!r} has no reference answer; --answer names its column")
+    graded = str(problem.meta.get("grader", "")).partition("@")[0]  # what `diver grade` wrote
+    if graded in BY_ANSWER:
+        return replace(problem, verifier=graded), "as the column grader says"
+    if graded and grader == AUTO:
+        raise DiverError(
+            f"{path}: was graded by {graded}, which may need more of a problem than its answer; grade what it was "
+            f"made of; {OTHERWISE}"
+        )
+    if grader not in (AUTO, *BY_ANSWER):
+        return replace(problem, answer=after_hashes(problem.answer)), ""
+    prompt = problem.prompt if isinstance(problem.prompt, str) else problem.prompt[-1]["content"]
+    reference = answer_and_verifier(
+        prompt, problem.answer, f"{problem.source} {path.name}", problem.meta.get("options")
+    )
+    return replace(problem, answer=reference.answer, verifier=reference.verifier), reference.reason

@@ -1,0 +1,300 @@
+"""`diver measure`: read rollouts, measure their diversity, print a table and write the results."""
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from diver.core.extras import require
+from diver.core.figures import write_intervals
+from diver.core.files import read_json, to_json, write_jsonl, write_text
+from diver.core.progress import progress
+from diver.core.rounding import reaches
+from diver.core.run_folder import given_name, run_name
+from diver.core.settings import NonNegativeInt, Positional, settings
+from diver.core.statistics import effective_number
+from diver.core.tables import Cell, Export, Log, Table, clean, markdown
+from diver.core.tables import Measure as Column
+from diver.core.types import DiverError, Grade, Group
+from diver.diversity import Diversity, Until, resolve, unspaced_note, with_diversity
+from diver.evaluate.config import parse_ks
+from diver.evaluate.results import ABOUT_PAIRS
+from diver.pages import page
+from diver.pages.groups import GROUPS, Shown, browser_data
+from diver.rollouts import Columns, read_rollouts
+from diver.rollouts.dependence import dependence
+from diver.rollouts.files import check_out
+from diver.rollouts.problems import (
+    EFFECTIVE_OF,
+    PAIR_KINDS,
+    SINGLE,
+    ProblemTable,
+    column,
+    group_row,
+    name_of,
+    owner,
+    pair_columns,
+    problem_table,
+    summary,
+    support_of,
+    title,
+)
+from diver.rollouts.reader import THRESHOLD, largest_outcome, scale_note
+
+FILES = ("groups.jsonl", "index.html", "summary.json")  # written to --out
+NOTE = f"Means over problems, with 95 % intervals. {ABOUT_PAIRS}"
+
+
+@settings
+class Measure(Columns, Export):
+    """Measure how diverse the responses to each problem are, in rollouts of any origin.
+
+        diver measure runs/quickstart --steps 1,last --out runs/measure
+
+    Files of diver, TRL, verl, slime, SkyRL, lm-eval, inspect_ai and others are recognised; docs/measure.md lists them.
+    Other JSONL, parquet, CSV or JSON is read by the names of its columns. With --by model, each model is a column.
+    """
+
+    rollouts: Positional[tuple[str, ...]]
+    """Files or folders, each a column of the table. NAME=PATH gives a name."""
+    metrics: str = "textual,equational"
+    """Metrics, separated by commas. Examples are textual, equational, self-bleu, embedding, actions (trajectories), and
+    package.module:function; docs/measure.md lists all."""
+    steps: str = ""
+    """Read only the files of these steps of a folder: 100, or 1,50-60,last."""
+    threshold: float = THRESHOLD
+    """Minimum outcome of a correct response."""
+    k: str = "1,8"
+    """Values of k for Pass@k, where outcomes are known."""
+    out: Path | None = None
+    """Folder for groups.jsonl, summary.json and index.html. The page index.html shows the groups."""
+    groups: NonNegativeInt = 200
+    """Maximum number of groups on the page, evenly spaced."""
+    diversity: Diversity = Diversity()
+    """How the metrics are measured; the same keys as method.diversity of a recipe."""
+
+    def __post_init__(self) -> None:
+        if not self.rollouts:
+            raise DiverError("name at least one file or folder of rollouts")
+        self.check_export(self.out)
+        if self.diversity.horizon is not None or self.diversity.tokenize == "policy":
+            raise DiverError("--diversity.horizon and tokenize = policy: need policy tokens, which files do not have")
+        if not self.names:
+            raise DiverError(f"--metrics {self.metrics}: name at least one, such as textual")
+        for name in self.names:
+            resolve(name, self.diversity)
+
+    @property
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(name.strip() for name in self.metrics.split(",") if name.strip()))
+
+
+def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
+    """Measure the rollouts, log the summary, and write the results where `out` names a folder; the tables by name."""
+    out = config.out
+    files = [*FILES, *(path.name for path in config.paths(Path()))]
+    if out is not None:
+        check_out(out, files, paths_of(config.rollouts).values(), mine=_has_results(out))
+    require("scipy")  # SciPy computes the intervals
+    show, log = log, config.notes(log)
+    ks = parse_ks(config.k)
+    unknown = [dict.fromkeys(config.names, math.nan)]  # a single response has no diversity; equal ones have 0
+    groups = {}
+    for name, read in _read(config, log):
+        groups[name] = [
+            with_diversity(group, config.names, config.diversity)
+            if len(group) > 1
+            else group.with_each(diversity=unknown)
+            for group in progress(read, f"{name}: measure", "group")
+        ]
+        for note in _remarks(groups[name], config.diversity.tokenize):
+            log(f"{name}: {note}")
+    every = [group for of_path in groups.values() for group in of_path]
+    largest = max((sum(r.reward is not None for r in group.rollouts) for group in every), default=0)
+    if largest and (beyond := [str(k) for k in ks if k > largest]):
+        log(f"no Pass@k for k = {', '.join(beyond)}: the most responses to a problem are {largest}")
+    tables = {name: problem_table(measured_groups, ks, config.threshold) for name, measured_groups in groups.items()}
+    result = table_of(tables)
+    upright = result.upright()
+    config.show(result, f"\n{markdown(upright[0], upright[1:])}\n{NOTE}", show)
+    if out is not None:
+        of_paths = {
+            name: {
+                "problems": len(table.problems),
+                "means": {
+                    measure: {
+                        **found._asdict(),
+                        "problems": support_of(table.columns[measure]),
+                        **({"effective": effective_number(found.mean)} if measure in EFFECTIVE_OF else {}),
+                    }
+                    for measure, found in summary(table).items()
+                },
+            }
+            for name, table in tables.items()
+        }
+        summaries = {"metrics": config.names, "diversity": dataclasses.asdict(config.diversity), "rollouts": of_paths}
+        write_text(out / "summary.json", to_json(summaries) + "\n")  # first: it says whose the folder is
+        write_jsonl(out / "groups.jsonl", _rows(groups, ks, config.threshold))
+        shown = []
+        for name, of_path in groups.items():
+            prefix, usual = f"{name}: " if len(groups) > 1 else "", usual_size(of_path)
+            shown += [with_page_name(group, prefix, config.threshold, usual) for group in of_path]
+        write_browser(
+            out / "index.html",
+            shown,
+            title=", ".join(groups),
+            about={
+                "groups": len(shown),
+                "responses": sum(map(len, shown)),
+                "metrics": ", ".join(map(title, config.names)),
+                "steps": config.steps,
+            },
+            table=upright,
+            note=NOTE,
+            limit=config.groups,
+            tokenize=config.diversity.tokenize,
+            until=config.diversity.until,
+        )
+        config.write(result, out)
+        if figures := config.figure_paths(out):
+            write_intervals(result, *figures)
+        log(f"written: {', '.join(files)} in {out}")
+    return tables
+
+
+def _has_results(out: Path) -> bool:
+    """Whether the folder has the results of an earlier `diver measure`, by its summary.json."""
+    try:
+        return (out / "summary.json").exists() and {"metrics", "rollouts"} <= read_json(out / "summary.json").keys()
+    except DiverError:
+        return False
+
+
+def _remarks(groups: Sequence[Group], tokenize: str) -> Iterator[str]:
+    """Notes on the groups of a path for the user."""
+    if note := unspaced_note([response for group in groups for response in group.responses], tokenize):
+        yield note
+    if found := dependence(group.responses for group in groups):
+        yield str(found)
+    usual = usual_size(groups)
+    if ragged := sum(len(group) != usual for group in groups):
+        yield (
+            f"{ragged} of {len(groups)} groups are ragged: they do not have {usual} responses, as most have, and "
+            "diversity depends on the size of a group; groups.jsonl and the page mark them"
+        )
+    if single := sum(len(group) == 1 for group in groups):
+        yield f"{single} of {len(groups)} groups are {SINGLE}"
+
+
+def usual_size(groups: Sequence[Group]) -> int:
+    """The number of responses that most groups have."""
+    return Counter(map(len, groups)).most_common(1)[0][0]
+
+
+def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
+    """The groups of each path, by its name in the table."""
+    paths = paths_of(config.rollouts)
+    for name, path in paths.items():
+        rollouts = read_rollouts(path, config, config.steps)
+        for note in [*rollouts.notes, *scale_note(name, largest_outcome(rollouts), config.threshold)]:
+            log(note)
+        owners: dict[str, list[Group]] = {}
+        for group in rollouts:
+            owners.setdefault(owner(group.problem, config.by), []).append(group)
+        for by, of in owners.items():
+            yield name if len(owners) == 1 else f"{name}: {by}" if len(paths) > 1 else by, of
+
+
+def paths_of(rollouts: Sequence[str]) -> dict[str, Path]:
+    """The paths by their names."""
+    paths = {clean(name): path.expanduser() for name, path in map(named_path, rollouts)}
+    if len(paths) < len(rollouts):
+        raise DiverError("two of the paths have the same name; distinguish them by NAME=PATH")
+    return paths
+
+
+def named_path(given: str) -> tuple[str, Path]:
+    """NAME=PATH, or a path by its own name."""
+    name, path = given_name(given)
+    return name or (path.stem if path.is_file() else run_name(path) or given), path
+
+
+def table_of(tables: Mapping[str, ProblemTable]) -> Table:
+    """A row a path; its columns are the estimates."""
+    summaries = {name: summary(table) for name, table in tables.items()}
+    known = dict.fromkeys(name for means in summaries.values() for name in means)
+    of_each = {name: [means.get(name) for means in summaries.values()] for name in known}
+    columns: dict[Column, Sequence[Cell]] = {Column("problems"): [len(table.problems) for table in tables.values()]}
+    columns |= {column(name): cells for name, cells in of_each.items() if name not in PAIR_KINDS}
+    for kind in (name for name in known if name in PAIR_KINDS):
+        support = [
+            support_of(tables[name].columns[kind]) if kind in means else None for name, means in summaries.items()
+        ]
+        columns |= pair_columns(kind, of_each[kind], support)
+    return Table.of_columns("rollouts", tables, columns)
+
+
+def write_browser(
+    path: Path,
+    groups: Sequence[Group],
+    *,
+    title: str,
+    about: Mapping[str, object] = MappingProxyType({}),
+    table: Sequence[Sequence[str]] = (),
+    note: str = "",
+    limit: int = GROUPS,
+    tokenize: str = "whitespace",
+    until: Until = "end",
+) -> Path:
+    """Write a page with the group browser for groups of any origin, and return its path.
+
+    Args:
+        title: the headline.
+        about: label -> value, shown under the headline.
+        table: a header row and rows, shown as text.
+        note: a text below the table.
+        limit: the maximum number of groups that are shown, evenly spaced.
+        tokenize: that of `diversity`, for the matrix.
+        until: that of `diversity`, for the matrix and the formulas.
+    """
+    index = page.evenly_spaced(len(groups), limit)
+    browser = browser_data([Shown(groups[i], tokenize=tokenize, until=until) for i in index], limit)
+    parts = (
+        page.header("diver measure", title, page.facts(about)),
+        page.section("Summary", f'{page.text_table(table)}<p class="note">{page.text(note)}</p>') if table else "",
+        page.groups_section(browser, len(groups)),
+    )
+    write_text(Path(path), page.document(title, parts, {"runs": [""], "browser": browser}))
+    return Path(path)
+
+
+def with_page_name(group: Group, prefix: str, threshold: float, usual: int) -> Group:
+    """The group under a name that says where it is from; an outcome without a grade becomes correct or wrong."""
+    problem, step = group.problem, group.problem.meta.get("step")
+    name = f"{prefix}{name_of(problem)}" + (f", step {step}" if step is not None else "")
+    name += f", ragged: {len(group)} responses, not {usual}" if len(group) != usual else ""
+    by_outcome = [Grade.CORRECT if correct else Grade.WRONG for correct in reaches(group.outcomes, threshold)]
+    grades = [r.grade or (None if r.reward is None else v) for r, v in zip(group.rollouts, by_outcome, strict=True)]
+    return dataclasses.replace(group.with_each(grade=grades), problem=dataclasses.replace(problem, id=name))
+
+
+def _rows(groups: Mapping[str, Sequence[Group]], ks: Sequence[int], threshold: float) -> Iterator[dict[str, Any]]:
+    for name, measured_groups in groups.items():
+        usual = usual_size(measured_groups)
+        for group in measured_groups:
+            metrics, row = group.rollouts[0].diversity, group_row(group, ks, threshold)
+            yield {
+                "rollouts": name,
+                **({"benchmark": group.problem.source} if group.problem.source else {}),
+                "problem": group.problem.id,
+                "prompt": group.problem.prompt,
+                "step": group.problem.meta.get("step"),
+                "size": len(group),
+                **({"ragged": True} if len(group) != usual else {}),
+                **{k: v for k, v in row.items() if k not in PAIR_KINDS or not math.isnan(v)},
+                "outcomes": group.outcomes.tolist(),
+                "each": {metric: [r.diversity[metric] for r in group.rollouts] for metric in metrics},
+            }

@@ -1,0 +1,425 @@
+"""From the rows of a file to responses, by the names of its columns."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+from diver.core.endings import is_cut_off
+from diver.core.files import InvalidRow
+from diver.core.seeds import digest
+from diver.core.types import DiverError, Group, Problem, Reward, Rollout
+from diver.diversity import action_key
+from diver.rollouts import values
+from diver.rollouts.columns import DATA, NAMES, OUTCOMES, SESSION, SOURCES, File, Part, Row
+from diver.tasks.references import final_answer, options_in
+from diver.tasks.sources import first_value, needed, value_at
+
+IDS = DATA["ids"]
+LONGEST_NAME = 200
+LONGEST_JSON = 100_000  # maximum characters of a JSON value that is parsed
+_NUMBERED = r"_?(?:ng_)?(?:problem|question|prompt|example|unique|task|item|instance|doc|group|query|puzzle|challenge)"
+PROBLEM_ID = re.compile(_NUMBERED + r"[_ -]?(?:id|idx|index|uid|uuid|hash|number)", re.IGNORECASE)
+ROW_ID = re.compile(
+    r"uid|uuid|qid|pid|id|idx|index|(?:sample|episode)[_-]?id|"
+    r"(?:record|row|game|case|source|orig|original|data|dataset)[_-]?(?:id|idx|index)",
+    re.IGNORECASE,
+)
+"""Columns that may number the problems, or rows (ROW_ID). `diver.rollouts.grouping` says when they number problems."""
+APART = dict.fromkeys(("model", "model_name", "model_id", "checkpoint", "policy", "method", "agent", "llm"), "--by")
+APART |= {"epoch": "--step", "iteration": "--step"}
+"""Columns that say which model or which policy a response has, and the option that reads them."""
+REFERENCES = ("target", "label", "gold_answer", "gold_label", "gt", "gts", "reference", "standard_answer")
+"""Columns that may have the reference answer where `answer` has what the model answered."""
+LABEL = re.compile(r"(?![01]$)(?:[A-Z]|-?\d[\d.,/]*)")
+"""A column `label` that may be the reference answer: a letter or a number, but not a verdict (0 or 1) or its source."""
+DESCRIBED = ("entropy", "logprobs", "length", "truncated", "advantage")
+"""Parts of a row that describe its response, besides the outcome."""
+NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # the id of a sample: the id of its problem and a number
+CHAT = re.compile(
+    r"\s{0,9}\[\s{0,9}\{\s{0,9}['\"](?:role|from)['\"]\s{0,9}:\s{0,9}['\"]"
+    r"(?:assistant|model|gpt|ai|user|human|system)['\"]"
+)
+LIST = re.compile(r"\[\s*['\"{\[].*\]", re.DOTALL)  # a list, as Python, NumPy or JSON writes it
+
+
+def named_columns(file: File) -> Iterator[Part]:
+    """The responses of each row. A row without a text is a response without an answer, where other rows have texts.
+
+    InvalidRow if no row has one: then another column may have the texts.
+    """
+    names = file.names
+    outcome_of = _outcome_reader(file)
+    apart: dict[tuple[int, str], Any] = {}
+    waiting: list[tuple[str, Row, Part]] = []  # rows without text before the first row with text
+    has_text = False
+    for where, as_written in file.rows:
+        row: Row = {name: values.unwrapped(value) for name, value in as_written.items()}
+        group, turns = _first(row, names["group"], values.identity), _conversation(row.get("messages"), where)
+        given = _given(file, where, row, turns)
+        value = _problem_value(row, names["problem"], given, turns)
+        if value is None:
+            value = needed(row, "problem", names["problem"], where, "--problem")
+            if group is None:
+                raise InvalidRow(where, "no problem", ": it is empty (--problem names another)")
+        if given is None and not has_text and not any(_has(row, name) for name in (*names["response"], "messages")):
+            needed(row, "response", names["response"], where, "--response")
+        outcome = outcome_of(where, row)
+        texts = values.responses(given) if given is not None else _without_text(file, where, row, outcome)
+        if not texts:
+            short = value if len(str(value)) <= 60 else f"{str(value)[:60]}..."
+            _note(file, where, f"problem {short!r} has no response: left out", "has no response: left out")
+            continue
+        several = len(texts) != 1 or (isinstance(given, list) and not values.is_turns(given))
+        scored = [*zip(texts, _outcomes(file, where, row, given, texts, outcome, several), strict=True)]
+        # programs write the same id as 1 or as "1"
+        prompt = json.dumps(value if values.is_turns(value) else str(value), ensure_ascii=False, default=str)
+        key = prompt if group is None else json.dumps(str(group), ensure_ascii=False)
+        problem = _problem(row, value, where, file)
+        of_group = hash((problem.source, problem.meta.get("step"), problem.meta.get("by"), key))  # a key may be long
+        for column, option in APART.items():
+            known = None if column == "model" and names["by"] else values.known(row.get(column))
+            if known is not None and apart.setdefault((of_group, column), known) != known:
+                option = option if column == "model" or values.integer(known) is not None else "--by"
+                said = f"column {column!r} differs within a group; {option} {column} keeps the {column}s apart"
+                _note(file, "", said)
+        given_by = names["problem"][0] if file.problem_is_named else ""
+        ids, certain = (None, given_by) if given_by or group is not None else _ids(row)
+        written = digest(prompt) if values.is_turns(value) else ""
+        rollouts = tuple(_rollouts(row, scored, several, file, where))
+        part = Part(key, Group(problem, rollouts), ids, certain, written, file.path)
+        for response, rollout in zip(texts, part.group.rollouts, strict=True):
+            if not rollout.response and values.is_turns(response) and not values.is_empty(response):
+                said = "has a chat in which no text of the assistant is found: a response without an answer"
+                _note(file, where, said)
+        has_text = has_text or given is not None
+        if not has_text:
+            waiting.append((where, row, part))
+            continue
+        yield from (part for *_, part in waiting)
+        waiting.clear()
+        yield part
+    if waiting:
+        where, row, _ = waiting[0]
+        details = f": no row has a text; found {', '.join(row)} (--response names another)"
+        raise InvalidRow(where, "no response", details)
+
+
+def _conversation(messages: Any, where: str) -> tuple[list[Any], list[Any]] | None:
+    """A chat in which the assistant answers: the turns up to the last of a user or system, and those that answer it.
+
+    The first action of the policy ends the question: who speaks later is its environment.
+    """
+    if not values.is_turns(messages):
+        return None
+    turns = values.turns(messages, where)
+    acts = next((i for i, turn in enumerate(turns) if turn.by_policy and turn.actions), len(messages))
+    first = next((i for i in range(acts, 0, -1) if values.speaker(messages[i - 1]) in values.ASKING), 0)
+    later = messages[first:]  # the last turn may be a tool's
+    answers = any(values.speaker(turn) in values.ASSISTANT for turn in later) or values.response_turns(later)
+    return (messages[:first], later) if answers else None
+
+
+def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] | None) -> Any:
+    """What a row has as its response, or as several; None if that is no text.
+
+    Raises:
+        DiverError: a text has several responses, as pandas writes a list. Where each ends is not certain.
+    """
+    outcomes = (value_at(row, name) for name in file.names["outcome"])
+    several = any(isinstance(cell, str) and cell.lstrip().startswith("[") for cell in outcomes)  # a list as text
+    for name in file.names["response"]:
+        if values.is_missing(given := value_at(row, name)):
+            continue
+        if isinstance(given, str) and CHAT.match(given):
+            raise DiverError(
+                f"{where}: column {name!r} has a chat written as one text; write its turns as a list, in JSON Lines or "
+                "parquet"
+            )
+        if isinstance(given, str) and (name.endswith("s") or several) and LIST.fullmatch(given.strip()):
+            raise DiverError(
+                f"{where}: column {name!r} has a list written as one text; write a row for each response, or a list in "
+                "JSON Lines or parquet"
+            )
+        if (first := next(one for one in file.names["response"] if _has(row, one))) != name:  # it may be no response
+            said = "is read as the response; --response names the one to read"
+            _note(file, where, f"column {first!r} is empty, so column {name!r} {said}", said)
+        for other in file.names["response"]:
+            if other in (name, "text") or values.is_missing(second := value_at(row, other)):
+                continue  # `text` may be the question
+            if any(other in paths for part, paths in file.names.items() if part != "response"):
+                continue  # the user names it for another part
+            with suppress(DiverError):  # it is no text
+                read, unread = ([values.text(a, where).strip() for a in values.responses(v)] for v in (given, second))
+                if any(read) and any(unread) and read != unread:
+                    said = f"column {other!r} has another text; --response {other} reads that"
+                    _note(file, where, f"column {name!r} is read as the response, and {said}")
+        return given
+    if turns is not None:
+        return turns[1]
+    choices = row.get("choices")  # those of a chat completion, or of a multiple-choice question
+    completion = isinstance(choices, list) and all(
+        isinstance(c, Mapping) and not c.keys().isdisjoint({"message", "finish_reason"}) for c in choices
+    )
+    return {"choices": choices} if choices and completion else None
+
+
+def _problem_value(row: Row, names: Sequence[str], given: Any, turns: tuple[list[Any], list[Any]] | None) -> Any:
+    """The first value that names the problem: of messages whose end is the response, what comes before it."""
+    for name in names:
+        value = value_at(row, name)
+        if name == "messages" and turns is not None:
+            chat, texts = values.text(turns[1], "").strip(), given if isinstance(given, list) else [given]
+            # The response may be in another column, without its thought; or it may continue the chat.
+            same = given is value or given is turns[1]
+            known = [text.strip() for text in texts if isinstance(text, str)]
+            if same or any(text == chat or (text and chat.endswith(text)) for text in known):
+                value = turns[0] or None
+        value = values.identity(value) if PROBLEM_ID.fullmatch(name) else values.known(value)
+        if value is not None:
+            return value
+    return None
+
+
+def _has(value: Any, path: str) -> bool:
+    """Whether a row has the column, or an empty column of which it would be a field."""
+    if value is None or (isinstance(value, Mapping) and path in value):
+        return True
+    first, dot, rest = path.partition(".")
+    return bool(dot) and isinstance(value, Mapping) and first in value and _has(value[first], rest)
+
+
+def _without_text(file: File, where: str, row: Row, outcome: Any) -> list[Any]:
+    """One response without text, or no response: an empty value may be a response or an empty list of responses.
+
+    A list of outcomes gives their number, and a single outcome means one response. Without outcomes, a plural column
+    name means a list.
+    """
+    column = next((name for name in file.names["response"] if _has(row, name)), file.names["response"][0])
+    lists = [v for name in file.names["outcome"] if isinstance(v := value_at(row, name), list)]
+    if (lists and not lists[0]) or (not lists and values.known(outcome) is None and column.endswith("s")):
+        return []
+    said = "has no text: a response without an answer"
+    _note(file, where, f"column {column!r} {said}", said)
+    return [None]
+
+
+def _outcome_reader(file: File) -> Callable[[str, Row], Any]:
+    """Reads the outcome of a row: if nobody says which column it is, from the same one in the whole file."""
+    names, chosen = file.names["outcome"], ""
+
+    def read(where: str, row: Row) -> Any:
+        nonlocal chosen
+        if names is not OUTCOMES:  # one that is null says that the outcome is unknown
+            return next((row[name] for name in names if name in row), first_value(row, names))
+        chosen = chosen or next((name for name in OUTCOMES if _each_outcome(row.get(name))), "")
+        if chosen:
+            file.outcomes[chosen] = None
+        if chosen and _each_outcome(row.get(chosen)):
+            return row[chosen]
+        for name in (chosen,) if chosen else OUTCOMES:
+            unread = f"column {name!r} is no outcome: must be true, false or a finite number"
+            if values.known(row.get(name)) not in (None, []) and not any(unread in note for note in file.notes):
+                file.notes.append(f"{where}: {unread}, not {row[name]!r:.60}")
+        return None
+
+    return read
+
+
+def _outcomes(
+    file: File, where: str, row: Row, given: Any, texts: Sequence[Any], outcome: Any, several: bool
+) -> Sequence[float | None]:
+    """The outcome of each response: of the row, else of each object.
+
+    A single one does not say whose it is if the row may have `several` responses.
+    """
+    if file.names["outcome"] is OUTCOMES and values.known(outcome) is None:
+        objects = [one if isinstance(one, Mapping) else {} for one in texts]
+        if name := next((name for name in OUTCOMES if any(values.is_outcome(one.get(name)) for one in objects)), ""):
+            outcome = [one.get(name) for one in objects]
+            file.outcomes[f"{name} of each response"] = None
+    if not isinstance(outcome, list) or not (several or len(outcome) == 1):
+        if isinstance(outcome, list) and len(outcome) > 1:
+            column = next((name for name in file.names["response"] if value_at(row, name) is given), "messages")
+            one = "is one chat, which is one response" if values.is_turns(given) else "has one response"
+            raise DiverError(
+                f"{where}: column {column!r} {one}, but there are {len(outcome)} outcomes; write several responses "
+                "as a list of texts or of chats, or name another column with --response"
+            )
+        if len(texts) > 1 and values.known(outcome) is not None:
+            _note(file, "", "one outcome for several responses, which does not say whose it is: left out")
+        outcome = [outcome if len(texts) == 1 else None] * len(texts)
+    if len(outcome) != len(texts):
+        raise DiverError(f"{where}: {len(texts)} responses, but {len(outcome)} outcomes")
+    return [values.outcome(value, where) for value in outcome]
+
+
+def _ids(row: Row) -> tuple[dict[str, int], str]:
+    """The hashes of a row's ids by column, and the column that certainly identifies problems.
+
+    Ids of problems come first, then other ids, then both without the number at their end. Images, options and contexts
+    count as ids.
+    """
+    nested = {f"{inside}.{name}": value for inside in IDS["inside"] for name, value in _inside(row, inside).items()}
+    fields = {**row, **nested}
+    columns = sorted((name for name in fields if rank_of_id(name) < 2), key=rank_of_id)
+    found = {name: value for name in columns if (value := _id(fields[name], rank_of_id(name))) is not None}
+    shorter = {
+        f"{name} without the number at its end": match[1]
+        for name, value in found.items()
+        if (match := (SESSION.fullmatch(value) if name == "uid" else None) or NUMBERED.fullmatch(value))
+    }
+    source = _first(row, IDS["benchmarks"])  # two benchmarks may number their problems alike
+    source = source if _is_name(source) else ""
+    ids = {name: hash((source, value)) for name, value in (found | shorter).items()}
+    certain = next((name for name, others in IDS["certain"].items() if name in ids and row.keys() >= {*others}), "")
+    for name in IDS["images"]:
+        if (images := value_at(row, name)) and isinstance(images, str | bytes | list | Mapping):
+            ids[name] = hash(json.dumps(images, default=str))
+            single = not isinstance(images, list) or len(images) == 1  # several images may come from tools
+            certain = certain or name * single
+    if options := options_in(row, value_at):  # the order of options does not tell problems apart
+        texts = options.values() if isinstance(options, Mapping) else options
+        ids["options"] = hash(json.dumps(sorted(map(str, texts))))
+        certain = certain or "options"
+    beside = {name: row.get(name) for name in (*IDS["passages"], *IDS["contexts"])}
+    contexts = {
+        name: hash(json.dumps(value, default=str))
+        for name, value in beside.items()
+        if values.known(value) not in (None, [], {})
+    }
+    return ids | contexts, certain
+
+
+def _id(value: Any, rank: int) -> str | None:
+    """An id as text. The id of a problem may have several parts, or be a fraction or a date."""
+    known = values.identity(value)
+    if known is not None:
+        return str(known)
+    composed = rank == 0 and not values.is_missing(value) and not isinstance(value, str | bool)
+    return json.dumps(value, sort_keys=True, default=str) if composed else None
+
+
+def _inside(row: Row, column: str) -> Mapping[str, Any]:
+    """The fields of a column, which may be written as JSON, as verifiers' environments write `info`."""
+    value = row.get(column)
+    if isinstance(value, str) and value.startswith("{") and len(value) <= LONGEST_JSON:
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    return value if isinstance(value, Mapping) else {}
+
+
+@lru_cache(1000)
+def rank_of_id(name: str) -> int:
+    """0 for a column that numbers problems, 1 for one that may number rows instead, 2 for others."""
+    name = name.rpartition(".")[2]
+    return next((rank for rank, kind in enumerate((PROBLEM_ID, ROW_ID)) if kind.fullmatch(name)), 2)
+
+
+def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
+    found = {name: _first(row, file.names[name]) for name in ("answer", "step", "by", "grader", "source", "id")}
+    if file.names["source"] is SOURCES:
+        # The source is needed if the problem is a number or an id, because another benchmark may have the same one.
+        column = _column(row, file.names["problem"])
+        number = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
+        if not (number or column == "id" or column.endswith(("_id", ".id"))) or not _is_name(found["source"]):
+            found["source"] = None
+    if isinstance(found["answer"], list) and len(found["answer"]) == 1:
+        found["answer"] = found["answer"][0]
+    if file.names["answer"] is NAMES["answer"] and _column(row, file.names["answer"]) == "answer":
+        for name in REFERENCES:
+            others = _answers(row.get(name))
+            is_reference = others and (name != "label" or all(map(LABEL.fullmatch, others)))
+            if is_reference and others.isdisjoint(_answers(found["answer"])):
+                said = f"is the reference answer, and column {name!r} says something else; --answer {name} reads that"
+                _note(file, where, f"column 'answer' {said}", said)
+    texts = {name: str(known) for name, known in found.items() if known is not None}
+    if len(texts.get("by", "")) > LONGEST_NAME:
+        raise DiverError(
+            f"{where}: --by names a column of long texts ({texts['by']!r:.40}...); name one that says whose a "
+            "response is"
+        )
+    step, answer = values.integer(found["step"]), found["answer"]
+    if step is None and found["step"] is not None:  # without a step, groups of different steps would be one
+        said = "is no whole number, so no step"
+        if file.names["step"] is not NAMES["step"]:
+            raise DiverError(f"{where}: --step {file.names['step'][0]}: {found['step']!r:.60} {said}")
+        _note(file, where, f"{found['step']!r:.60} {said}", said)
+    meta = {
+        "step": file.step if step is None else step,
+        "by": texts.get("by"),
+        "grader": texts.get("grader"),
+        "options": options_in(row, value_at),
+        # only grading needs the answer, and reports its absence
+        "accepted": _first(row, file.names["accepted"]),
+        "answer_kind": type(answer).__name__ if isinstance(answer, list | dict) else None,
+    }
+    meta = {name: known for name, known in meta.items() if known is not None}
+    prompt = values.prompt(value, where)
+    return Problem(texts.get("id", ""), prompt, texts.get("answer", ""), texts.get("source", ""), meta=meta)
+
+
+def _rollouts(
+    row: Row, scored: Sequence[tuple[Any, float | None]], several: bool, file: File, where: str
+) -> Iterator[Rollout]:
+    """Further columns of a row describe its response. If it may have `several`, a list has the value of each, and
+    another value is that of one only if there is one."""
+    described = {name: first_value(row, file.names[name]) for name in DESCRIBED}
+    ids = sorted((name for name in row if rank_of_id(name) < 2), key=rank_of_id, reverse=True)  # that of the row first
+    number = re.search(r"\d+\Z", where)
+    place = (str(file.path), int(number[0]) if number else 0, _first(row, ids, values.identity))
+    for index, (response, outcome) in enumerate(scored):
+        about = {
+            name: value[index] if several and isinstance(value, list) and len(value) == len(scored)
+            else value if len(scored) == 1 else None
+            for name, value in described.items()
+        }  # fmt: skip
+        rollout = Rollout(values.text(response, where), turns=values.turns(response, where))
+        yield rollout.replace(
+            key=action_key(rollout) if rollout.turns and rollout.actions else None,
+            index=index,
+            reward=None if outcome is None else Reward(outcome),
+            entropy=values.mean_of(about["entropy"]),
+            logprobs=values.by_token(about["logprobs"]),
+            num_tokens=values.integer(about["length"]),
+            truncated=any(map(is_cut_off, [about["truncated"], *values.finish_reasons(response)])),
+            advantage=values.mean_of(about["advantage"]),
+            place=place,
+        )
+
+
+def _first(row: Row, names: Sequence[str], read: Callable[[Any], Any] = values.known) -> Any:
+    """The first value that says something, as `read` gives it; None if there is none."""
+    return next((value for name in names if (value := read(value_at(row, name))) is not None), None)
+
+
+def _column(row: Row, names: Sequence[str]) -> str:
+    """The first of the columns whose value says something; "" if none does."""
+    return next((name for name in names if values.known(value_at(row, name)) is not None), "")
+
+
+def _answers(value: Any) -> set[str]:
+    """The final answer of a reference, or of each in a list."""
+    listed = map(values.known, value if isinstance(value, list) else [value])
+    return {final_answer(str(one)) for one in listed if one is not None}
+
+
+def _is_name(value: Any) -> bool:
+    """Not a table, nor the text of a task."""
+    return isinstance(value, str | int) and len(str(value)) <= LONGEST_NAME
+
+
+def _note(file: File, where: str, said: str, kind: str = "") -> None:
+    """Add a note once per file and `kind`, for the first row."""
+    place = where or str(file.path)
+    if not any(note.startswith(str(file.path)) and note.endswith(kind or said) for note in file.notes):
+        file.notes.append(f"{place}: {said}")
+
+
+def _each_outcome(value: Any) -> bool:
+    if isinstance(value, list):
+        known = [one for one in map(values.known, value) if one is not None]
+        return all(map(values.is_outcome, known)) and bool(known)
+    return values.is_outcome(values.known(value))
