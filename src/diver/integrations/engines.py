@@ -38,7 +38,7 @@ def refusals(method: Method) -> dict[str, str]:
     return reasons
 
 
-MARKS = dict(zip(ENGINES, "BTVMSKCA", strict=True))
+MARKS = dict(zip(ENGINES, "BTVDMSKCA", strict=True))
 LEGEND = ", ".join(f"{mark} {name}" for name, mark in MARKS.items())
 APART = "contrib, each with a constant for which no source could be read (diver.methods.contrib):"
 WIDEST = 58  # characters of what a method rewards, so that a row has at most 100
