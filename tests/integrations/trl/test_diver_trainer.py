@@ -4,8 +4,11 @@ import hashlib
 import inspect
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
+from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,8 +25,12 @@ import numpy as np
 import torch
 import trl
 from peft import LoraConfig
+from safetensors.torch import load_file
+from test_lora import diver
+from test_trl import example, names_of_page, run_example
 from updates import G, P, check_updates, logprobs, made
 
+from diver.core.files import JsonlLog
 from diver.core.settings import settings
 from diver.core.types import DiverError
 from diver.integrations.engines import refusals
@@ -134,6 +141,32 @@ def test_a_run_resumes_within_a_generation(tmp_path):
         made(tmp_path / "missing", method, **saves).trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
 
 
+@pytest.mark.parametrize("words", [("max-rl", "--method.replay.alpha", "0.3"), ("verified-replay",), ("dapo",)])
+def test_a_killed_command_resumes_with_equal_numbers(monkeypatch, tmp_path, words):
+    def train(run):
+        given = ["--method", *words, "--train.steps", "3", "--run.folder", run]
+        diver(monkeypatch, tmp_path, "train", "tiny.toml", "--engine", "trl", *given)
+
+    def figures(run):
+        rows = JsonlLog(tmp_path / run / "metrics.jsonl").rows()
+        return [{name: value for name, value in row.items() if not name.startswith("time/")} for row in rows]
+
+    train("whole")
+    process = get_context("fork").Process(target=train, args=("killed",))
+    process.start()
+    checkpoints = tmp_path / "killed" / "checkpoints"
+    while process.is_alive() and not (checkpoints / "step_0001").exists():
+        time.sleep(0.05)
+    process.kill()  # with -9, within the second step
+    process.join()
+    assert process.exitcode == -signal.SIGKILL and not (checkpoints / "step_0003").exists()
+    train("killed")
+    assert figures("killed") == figures("whole") and len(figures("whole")) == 3
+    assert words[0] == "dapo" or figures("whole")[2]["replay/rollouts"] > 0
+    one, other = (load_file(tmp_path / run / "checkpoints/step_0003/model.safetensors") for run in ("whole", "killed"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
 def test_lora_with_replay(tmp_path):
     """By hand, of one optimizer step: ratios are 1, so the gradient is that of - sum of weight x A x log pi."""
     method = named("verified-replay", replay={"alpha": 0.3})
@@ -214,6 +247,11 @@ def test_what_no_update_of_whole_groups_can_be_made_of_is_refused(tmp_path):
         assert "\n" not in str(raised.value)
     with pytest.raises(DiverError, match="num_generations = 4: method.selection.samples = 3 times the responses"):
         made(tmp_path, named("grpo", selection={"keep": "most", "samples": 3}))
+
+
+def test_the_example_of_the_page_trains(tmp_path, monkeypatch):
+    _, given = run_example(example("DiverTrainer"), tmp_path, monkeypatch, **names_of_page())
+    assert given["reward"].method.name == "verified-replay" and given["reward"].sampled
 
 
 def test_every_method_is_carried():

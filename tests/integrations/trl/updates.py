@@ -42,6 +42,8 @@ class Record(TrainerCallback):
         self.generations.append(here)
 
     def on_pre_optimizer_step(self, args, state, control, model, **_):
+        if not self.generations:  # a run that resumes within one
+            return
         model = getattr(model, "module", model)
         self.generations[-1].gradients.append(
             {name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for name, p in model.named_parameters()}

@@ -116,6 +116,7 @@ class DiverTrainer(GRPOTrainer):
     """
 
     config = staticmethod(partial(config, seam=TRAINER))
+    _buffered_inputs: list[dict[str, Any]] | None
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
@@ -308,7 +309,10 @@ class DiverTrainer(GRPOTrainer):
         logprobs, entropies = self._scores(batch)
         old = torch.where(batch["is_fresh"], logprobs, batch["old_logprobs"])
         return Tokens(
-            *(column[mask] for column in (logprobs, old, batch["advantages"], entropies)),
+            logprobs[mask],
+            old[mask],
+            batch["advantages"][mask],
+            entropies[mask],
             lengths=mask.sum(1).cpu(),
             weights=batch["weight"][:, None].expand_as(mask)[mask],
             uniform=None if uniform is None else uniform.to(mask.device),
@@ -337,17 +341,17 @@ class DiverTrainer(GRPOTrainer):
             self._select(inputs)
         columns = {name: value for name, value in inputs.items() if name not in ("rows", "whole", "uniform")}
         chunks = torch.arange(len(inputs["rows"])).split(self.args.per_device_train_batch_size)
-        total, sums = torch.zeros((), device=self.accelerator.device), 0.0
+        total, parts = torch.zeros((), device=self.accelerator.device), []
         # Replayed rows come beside those for which the memory is meant: all chunks but the last are done at once.
         for i, chunk in enumerate(chunks):
             value, figures = self._loss_of(model, _trimmed({name: column[chunk] for name, column in columns.items()}))
-            names, sums = [*figures], sums + torch.stack([*figures.values()])
+            parts.append(torch.stack([*figures.values()]))
             if i < len(chunks) - 1:
                 with self.accelerator.no_sync(model):
                     self.accelerator.backward(value)
             total = total + (value.detach() if i < len(chunks) - 1 else value)
-        count, *others = self.accelerator.reduce(sums, reduction="sum").tolist()
-        for name, figure in zip(names[1:], others, strict=True):
+        count, *others = self.accelerator.reduce(torch.stack(parts).sum(0), reduction="sum").tolist()
+        for name, figure in zip([*figures][1:], others, strict=True):
             self._metrics["train"][name].append(figure / max(1.0, count))
         return total
 
