@@ -100,7 +100,7 @@ def test_the_update_is_that_of_the_built_in_trainer(tmp_path, name):
     assert getattr(seen, happened) and seen.signal
 
 
-METHODS_OF_TWO = ["verified-replay", "dapo", "high-entropy", "siren"]
+METHODS_OF_TWO = ["verified-replay", "dapo", "high-entropy"]
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ docs/engines/trl.md#divertrainer names the parts of TRL on which this depends.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -342,14 +343,16 @@ class DiverTrainer(GRPOTrainer):
         columns = {name: value for name, value in inputs.items() if name not in ("rows", "whole", "uniform")}
         chunks = torch.arange(len(inputs["rows"])).split(self.args.per_device_train_batch_size)
         total, parts = torch.zeros((), device=self.accelerator.device), []
-        # Replayed rows come beside those for which the memory is meant: all chunks but the last are done at once.
+        # Replayed rows come beside those for which the memory is meant: all chunks but the last are done at once. The
+        # gradients of processes are averaged at the last, and DDP decides that in the forward pass.
         for i, chunk in enumerate(chunks):
-            value, figures = self._loss_of(model, _trimmed({name: column[chunk] for name, column in columns.items()}))
-            parts.append(torch.stack([*figures.values()]))
-            if i < len(chunks) - 1:
-                with self.accelerator.no_sync(model):
+            part, last = _trimmed({name: column[chunk] for name, column in columns.items()}), i == len(chunks) - 1
+            with nullcontext() if last else self.accelerator.no_sync(model):
+                value, figures = self._loss_of(model, part)
+                parts.append(torch.stack([*figures.values()]))
+                if not last:
                     self.accelerator.backward(value)
-            total = total + (value.detach() if i < len(chunks) - 1 else value)
+            total = total + (value if last else value.detach())
         count, *others = self.accelerator.reduce(torch.stack(parts).sum(0), reduction="sum").tolist()
         for name, figure in zip([*figures][1:], others, strict=True):
             self._metrics["train"][name].append(figure / max(1.0, count))
