@@ -10,6 +10,7 @@ from diver.integrations import skyrl, slime, tinker_cookbook
 from diver.integrations.engines import ENGINES, refusals
 from diver.integrations.seam import SEAMS
 from diver.integrations.trl.objective import installed
+from diver.losses import PolicyLoss
 from diver.methods import METHODS, method_named
 
 WITH_LOGPROBS = ["diver-mix", "cde", "xrpo"]  # texts; log-probs; log-probs, and a mean that is not 0
@@ -215,7 +216,8 @@ def test_the_table_tells_what_a_seam_carries(engine):
     seam = SEAMS[engine]
     for name in METHODS:
         method = method_named(name)
-        fits = method.needs <= {*seam.carries} and not method.selection.drops and type(method.loss) in seam.losses
+        fits = method.needs <= {*seam.carries} and (seam.drops or not method.selection.drops)
+        fits = fits and (type(method.loss) in seam.losses or PolicyLoss in seam.losses)
         fits = fits and {t for t in ("kl_coef", "entropy_coef") if getattr(method.loss, t)} <= {*seam.terms}
         fits = fits and (method.zero_mean or not seam.subtracts_mean) and (seam.per_token or not method.per_token)
         assert (engine not in refusals(method)) == fits, name
