@@ -4,7 +4,7 @@ from diver.grading.base import Grader, Verdict
 from diver.grading.environment import EnvironmentGrader
 from diver.grading.extraction import in_thought, opens_thought
 from diver.grading.grading import DEFAULT, GRADERS, get_grader, grade, verdicts, verify, with_keys
-from diver.recipe.verification import Verification
+from diver.grading.settings import Verification
 
 __all__ = [
     "DEFAULT",
