@@ -32,7 +32,7 @@ from diver.core.turns import turn_row, turns_from_rows
 from diver.core.types import DiverError, Grade, Problem, Rollout
 from diver.evaluate.results import Log, MemoryLog
 from diver.grading import DEFAULT, EnvironmentGrader, Grader, get_grader, opens_thought, verdicts
-from diver.recipe.verification import Verification
+from diver.grading.settings import Verification
 from diver.sample.base import Generator, Key, Prompt, PromptTooLong, SamplingParams, requests
 from diver.sample.trajectories import playing
 from diver.tasks.templates import TEMPLATES, chat_messages, render

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from diver.core.formulas import formula_spans
 from diver.core.progress import progress
 from diver.core.tables import clean
 from diver.core.turns import Turn
 from diver.core.types import Grade, Group, Rollout
 from diver.diversity import Diversity, Until, formulas, spaced, textual_dissimilarity
-from diver.diversity.equational import formula_spans
 from diver.pages.mathematics import Formulas
 from diver.pages.page import evenly_spaced, pack, short
 from diver.rollouts.problems import column, pair_values
