@@ -56,7 +56,7 @@ def test_the_tables_of_the_site_have_every_method():
             }
             assert {*METHODS} <= cells, page
         elif names:
-            assert "| `method.k` | integer; `pass-at-k`, `max-at-k`, `pkpo` | `4` |" in shown
+            assert "| `method.k` | integer; `pass-at-k` | `4` |" in shown
 
 
 def test_the_snippet_of_the_page_runs():
