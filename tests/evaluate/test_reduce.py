@@ -7,10 +7,10 @@ import pytest
 
 from diver.core.files import to_json
 from diver.core.seeds import digest
+from diver.core.settings import parse_ks
 from diver.core.tables import markdown
 from diver.core.types import DiverError, Grade, Problem
 from diver.evaluate.comparison import compare, comparisons, digests, other_problems
-from diver.evaluate.config import parse_ks
 from diver.evaluate.evaluate import Sample, answer, reduce
 from diver.evaluate.results import benchmark_table, table_of, write_curves
 

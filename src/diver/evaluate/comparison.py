@@ -13,6 +13,9 @@ from diver.core.figures import write_bands, write_intervals
 from diver.core.files import number, write_text
 from diver.core.run_folder import given_name
 from diver.core.statistics import (
+    ABOUT_PAIRS,
+    EFFECTIVE,
+    PAIRS,
     UNKNOWN,
     Estimate,
     bounds_of,
@@ -25,7 +28,7 @@ from diver.core.statistics import (
 from diver.core.tables import Cell, Export, Log, Table, counted, markdown
 from diver.core.tables import Measure as Column
 from diver.core.types import DiverError
-from diver.evaluate.results import ABOUT_PAIRS, EFFECTIVE, PAIRS, read_results
+from diver.evaluate.results import read_results
 
 SETTINGS = ("template", "chat_template_kwargs", "temperature", "max_tokens", "stop_token_ids", "graders", "problems")
 OF_PROBLEMS = ("source", "seed")

@@ -17,12 +17,12 @@ from diver.core.bands import Band
 from diver.core.figures import COLOURS, GREY, drawing, frame, write_lines
 from diver.core.run_folder import find_runs, given_name, run_name
 from diver.core.seeds import fingerprint
-from diver.core.statistics import Estimate, bounds_of, effective_number
+from diver.core.statistics import EFFECTIVE, PAIRS, Estimate, bounds_of, effective_number
 from diver.core.tables import Cell, Measure, Table, counted
 from diver.core.types import DiverError
 from diver.evaluate import comparison
 from diver.evaluate.comparison import Values
-from diver.evaluate.results import EFFECTIVE, PAIRS, read_results
+from diver.evaluate.results import read_results
 from diver.pages.curves import curves_over_seeds
 from diver.pages.run_record import RunRecord
 from diver.recipe.recipe import flatten
