@@ -8,7 +8,7 @@ from typing import NamedTuple
 from diver.core.files import read_json, table, write_text
 from diver.core.run_folder import by_step, run_name, runs_in
 from diver.core.types import DiverError, Problem
-from diver.evaluate.comparison import compare, digests, other_problems
+from diver.evaluate.comparison import digests, other_problems
 from diver.evaluate.config import EvalConfig, parse_numbers
 from diver.evaluate.evaluate import problem_digest
 from diver.evaluate.front import FILE as FRONT
@@ -38,8 +38,7 @@ class TrainedRun(NamedTuple):
 
 
 def evaluate_run(config: EvalConfig) -> list[Path]:
-    """Evaluate the base model and the chosen checkpoints of `config.run`, and print the comparison; returns the
-    results."""
+    """Evaluate the base model and the chosen checkpoints of `config.run`; returns the results."""
     trained, config, eval_problems = _prepared(config)
     recipe, steps = trained.recipe, [0, *_steps(config, trained)]
     benchmarks = None if config.benchmarks else [eval_problems]
@@ -59,7 +58,6 @@ def evaluate_run(config: EvalConfig) -> list[Path]:
             )
             known = run(changed, log, benchmarks, model, recipe.verify)
         results.append(known)
-    compare(results, config, config.out)
     return results
 
 
