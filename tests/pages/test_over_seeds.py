@@ -138,7 +138,7 @@ def test_what_else_differs_than_the_method_is_told(tmp_path):
     for name, seed, rate in (("a", 0, 0.1), ("b", 0, 0.2)):
         config = {"identity": {"train.learning_rate": rate}, "own_code": {"my:M": name}, "content": {"data.path": "1"}}
         write_run(tmp_path / name, f"method-{name}", seed, CLIP[0], config=config)
-    found = evaluations(variants := by_variant(read_runs([tmp_path])))
+    variants = by_variant(read_runs([tmp_path]))
     assert compare_runs(variants, "method-a").notes == [
         "the file of my:M differs: a (method-a); b (method-b)",
         "train.learning_rate differs: 0.1 (method-a); 0.2 (method-b)",
