@@ -39,7 +39,8 @@ def advantages(
     """The advantage of each response, for any trainer. Rows may have any order, and the result has the same order.
 
     Lists, arrays and tensors are accepted. Without `answer_ends` and `truncated` a method that rewards diversity
-    measures whole texts and takes every response as finished. It warns once, unless each response ends with its only box.
+    measures whole texts and takes every response as finished. It warns once, unless every response ends with its only
+    box.
 
     A response is a text, or a trajectory: the messages after the prompt, in which the policy has the role assistant.
     Lengths, diversity and advantages cover the policy's text, tool calls included. See docs/trajectories.md.
