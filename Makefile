@@ -132,6 +132,7 @@ HARNESS := tests/integrations/harness/vllm_on_cpu
 	$(call with-torch,.venv-trl-old)
 	.venv-trl-old/bin/pip $(INSTALL) "$$(grep '^torch==' requirements.lock)"
 	.venv-trl-old/bin/pip $(INSTALL) -r tests/integrations/trl/requirements-old.txt
+	.venv-trl-old/bin/pip $(INSTALL) --no-deps -e ./studies
 	touch $@
 
 # It sees the packages of .venv-trainers behind its own. site.addsitedir reads their .pth files too, such as that of this clone.
@@ -141,9 +142,10 @@ HARNESS := tests/integrations/harness/vllm_on_cpu
 	echo "import site; site.addsitedir('$$(echo $(CURDIR)/.venv-trainers/$(SITE))')" > "$$(echo .venv-engines/$(SITE))/trainers.pth"
 	touch $@
 
-.venv-docs/ready: pyproject.toml
+.venv-docs/ready: pyproject.toml studies/pyproject.toml
 	$(PYTHON) -m venv .venv-docs
 	.venv-docs/bin/pip $(INSTALL) '.[docs]'
+	.venv-docs/bin/pip $(INSTALL) --no-deps ./studies
 	touch $@
 
 clean:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from alerts.study import AlertJob
+from diver.core.files import MemoryLog
 from diver.core.run_folder import RunFolder, by_step
 from diver.core.settings import import_object
 from diver.core.types import Diverged, Problem
 from diver.evaluate.evaluate import Task, evaluate
-from diver.evaluate.results import MemoryLog
 from diver.recipe.recipe import Recipe
 from diver.sample.hf import HFGenerator
 from diver.sample.policy import Policy, load_policy

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from diver.core.formulas import Extractor
 from diver.core.tables import markdown
 from diver.core.types import Grade, Group
 from diver.diversity import formulas
-from diver.diversity.equational import Extractor
 from diver.grading import get_grader
 from diver.rollouts.problems import title
 from diver.tasks import countdown

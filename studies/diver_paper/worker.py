@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from diver.core.files import Log, MemoryLog
 from diver.core.run_folder import RunFolder
 from diver.core.seeds import stream_seed
 from diver.core.types import Diverged, Group, Problem, Rollout, trained_on
 from diver.diversity import Diversity, measure
 from diver.evaluate.evaluate import Task
 from diver.evaluate.evaluate import evaluate as evaluate_task
-from diver.evaluate.results import Log, MemoryLog
 from diver.methods import OBSERVED
 from diver.recipe.recipe import Recipe
 from diver.recipe.run import open_run

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from diver.core.files import MemoryLog
 from diver.core.run_folder import by_step
 from diver.core.seeds import stream_seed
 from diver.core.settings import read
 from diver.core.types import Problem
 from diver.evaluate.evaluate import Task, evaluate
-from diver.evaluate.results import MemoryLog
 from diver.grading import EnvironmentGrader, get_grader
 from diver.recipe.recipe import Recipe
 from diver.sample.hf import HFGenerator

@@ -7,7 +7,7 @@ import pytest
 
 from diver.core.types import Grade, Problem
 from diver.grading import grade
-from diver.recipe.verification import Verification
+from diver.grading.settings import Verification
 
 PATIENT = Verification(timeout_s=120.0)  # on a busy machine 5 seconds of the clock are few of the processor
 

@@ -8,8 +8,8 @@ import pytest
 
 from diver.core.types import Grade, Problem
 from diver.grading import algebra, grade
+from diver.grading.settings import Bounds, Verification
 from diver.grading.workers import Pool
-from diver.recipe.verification import Bounds, Verification
 
 pytestmark = [
     pytest.mark.slow,

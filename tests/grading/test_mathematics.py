@@ -9,7 +9,7 @@ from diver.grading.equivalence import equivalent
 from diver.grading.extraction import after_thought, boxed, last_number
 from diver.grading.grading import verdicts
 from diver.grading.mathematics import GSM8K, Mathematics, gold_texts
-from diver.recipe.verification import Bounds
+from diver.grading.settings import Bounds
 
 
 def problem(answer):

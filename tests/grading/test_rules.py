@@ -18,7 +18,7 @@ import pytest
 
 from diver.core.types import Problem
 from diver.grading import GRADERS, grade
-from diver.recipe.verification import Verification
+from diver.grading.settings import Verification
 
 HERE = Path(__file__).parent
 TABLE = HERE / "rules.toml"

@@ -13,8 +13,8 @@ from diver.core.types import DiverError, Grade, Group, Problem, Rollout
 from diver.grading import algebra, grade, verify
 from diver.grading.equivalence import equivalent
 from diver.grading.mathematics import gold_texts
+from diver.grading.settings import Bounds, Verification
 from diver.grading.workers import Pool
-from diver.recipe.verification import Bounds, Verification
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[4] / "shared" / "data"))
 

@@ -16,9 +16,9 @@ import pytest
 from in_this_process import InThisProcess
 from waiting import until
 
-from diver.core.settings import merge
+from diver.core.settings import merge, parse_ks
 from diver.core.types import DiverError
-from diver.evaluate.config import EvalConfig, parse_ks
+from diver.evaluate.config import EvalConfig
 from diver.recipe.flags import parse
 from diver.recipe.load import load_recipe
 from diver.recipe.run import open_run

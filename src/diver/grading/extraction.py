@@ -21,8 +21,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from diver.grading.languages import ANSWER, CORRECTION, IS
-from diver.grading.measures import POWERS_OF_TEN
+from diver.grading.languages import ANSWER, IS
 
 TAIL = 4096  # characters of free text in which an answer is looked for
 MOST_ALTERNATIVES = 8  # numbers joined by "or" that are read as one answer
@@ -42,15 +41,6 @@ _NAME = (
 )
 _NAMED = re.compile(_NAME)
 _NAME_BEFORE = re.compile(_NAME + r"\Z")
-_PERCENT = re.compile(r"[\s$]*+(?:\\\)|\\\])?\s*(?:\\?%|[Pp]ercent|[Pp]ct)")
-_SCALE = re.compile(rf"[\s$]{{1,4}}(?P<word>{'|'.join(POWERS_OF_TEN)})\b", re.IGNORECASE)
-_DENIED = re.compile(
-    r"[\s$*]{0,4}(?:is|was)\s(?:wrong|incorrect|false|not\s(?:the|correct|right))\b"
-    rf"|[\s$*.,)\]\\]{{0,8}}(?:but\s)?(?i:{CORRECTION})(?=\W{{0,4}}(?:\d|frac|sqrt))"
-    r"|[\s$*.,)\]\\]{0,8}(?i:wait|hold on|correction|actually|hmm+|sorry|oops"
-    r"|i made an? (?:\w{2,12} )?(?:mistake|error))\b"
-    r"(?:(?!\bif\b)[^\n\\]){0,120}?(?:(?i:answer)\W{0,4}is|\b[Ii]t (?:should|must) be)(?=\W{0,4}(?:\d|frac|sqrt))"
-)
 _CLOSING = re.compile(r"(?P<opened>final answer is)|I hope", re.IGNORECASE)
 _MARKS = re.compile(r"(?<!\\)\$|\\[()\[\]]|\\?\"")
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
@@ -222,10 +212,6 @@ def _readings(text: str, boxes: list[Span]) -> list[str]:
     contents = [unboxed(text[box.opened : box.closed]).strip() for box in boxes]
     if text[boxes[-1].end - 1] != "}":
         contents[-1] = contents[-1].rstrip(".,;")
-    if _PERCENT.match(text, boxes[-1].end, boxes[-1].end + 16):
-        contents[-1] += r"\%"
-    elif contents[-1][-1:].isdigit() and (scale := _SCALE.match(text, boxes[-1].end, boxes[-1].end + 16)):
-        contents[-1] += rf" \text{{ {scale['word'].lower()}}}"
     readings = [", ".join(dict.fromkeys(contents))]
     if len({*contents}) > 1 and all(names):
         readings.insert(0, ", ".join(f"{name}={content}" for name, content in zip(names, contents, strict=True)))
@@ -277,8 +263,6 @@ def _in_boxes(text: str) -> Statement | None:
     if not boxes:
         return None
     last = boxes[-1][-1]
-    if denied := _DENIED.match(text, last.end):
-        return Statement((text[denied.end() :],), last.start, len(text), prose=True, given_up=True)
     finished = text[last.end - 1] == "}" or last.end < len(text)
     return Statement(tuple(_readings(text, boxes[-1])), last.start, last.end, finished)
 
