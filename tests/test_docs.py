@@ -53,6 +53,7 @@ NOT_RUN = {  # printed output, and settings of trainers that no test installs: w
 PROGRAMS = {  # first words of lines of a shell that no test runs, and what each needs
     "source": "a virtual environment",
     "zcat": "gzip and jq",
+    "git": "the address of this repository",
     "vllm": "vLLM",
     "swift": "ms-swift, whose test runs it where it is installed",
     "axolotl": "Axolotl",

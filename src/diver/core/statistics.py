@@ -140,8 +140,8 @@ EFFECTIVE = {True: "effective solutions", False: "effective sets of formulas"}
 """Labels of counts, by whether the verifier knows when two solutions are the same."""
 SUPPORT = "problems with such pairs"
 ABOUT_PAIRS = (
-    "Correct pairs: the chance that two correct responses to a problem are not the same, over the problems with at "
-    "least two; effective: 1 / (1 - chance), so many equally frequent ones have it."
+    "Correct pairs: the probability p that two correct responses to a problem differ, over the problems with at least "
+    "two. Effective: 1 / (1 - p), the effective number of solutions."
 )
 
 
