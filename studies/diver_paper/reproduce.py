@@ -147,11 +147,12 @@ def _smoke(experiment: Experiment, out: Path | None, models: Mapping[str, str]) 
     with tempfile.TemporaryDirectory() as folder:
         known = out or Path(folder)
         plan = make_plan(experiment, 1, known, Path(folder) / "work", SMOKE)
-        if plan and record(plan, UNTRAINED) is None:
-            untrained(plan)
-        for setting in plan.settings if plan else ():
-            if record(plan, setting.label, 0) is None:
-                make(plan, setting, 0)
+        if plan:
+            if record(plan, UNTRAINED) is None:
+                untrained(plan)
+            for setting in plan.settings:
+                if record(plan, setting.label, 0) is None:
+                    make(plan, setting, 0)
         write(study(experiment, 1, known, SMOKE), Path(folder), models)
     print(f"{experiment.name}: its runs, its page and its figure can be made")
 

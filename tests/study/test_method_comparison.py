@@ -291,7 +291,7 @@ def test_a_learning_rate_at_an_end_of_those_tried_is_told_and_so_are_problems_th
 
 
 def test_every_record_is_on_the_page():
-    """Beside the runs of the stages those that choose learning rates; four of these are of no variant with a run."""
+    """The runs of the stages, those that choose learning rates, and the untrained policies."""
     out = ROOT / "docs" / "results"
     parts = read_results(PLAN, out)
     runs = {r["name"] for part in parts for of in (*part.runs.values(), *part.tried.values()) for r in of.values()}
