@@ -66,8 +66,8 @@ class Methods(Mapping[str, Callable[[], Method]]):
             return import_object(CLASSES[name], "method.name")
         if name in own_losses():
             return partial(Grpo, name=name, loss=LOSSES[name]())
-        entry = added(GROUP)[name]
-        return checked(entry.load(), entry.value, Method, "method.name")
+        path = added(GROUP)[name].value
+        return checked(import_object(path, f"method.name = {name!r}"), path, Method, "method.name")
 
     def __iter__(self) -> Iterator[str]:
         return iter({**CLASSES, **own_losses(), **added(GROUP)})
