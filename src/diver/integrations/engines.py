@@ -14,7 +14,7 @@ from diver.integrations.seam import SEAMS
 from diver.integrations.trl.objective import config
 from diver.integrations.verl.config import overrides
 from diver.methods import METHODS, NEEDS, Method, check_needs, method_named
-from diver.methods.registry import GROUP
+from diver.methods.registry import ADDED
 
 ENGINES: dict[str, Callable[[Method], Any]] = {
     "built-in": lambda method: check_needs(method, "the built-in trainer", NEEDS),
@@ -47,7 +47,7 @@ WIDEST = 58  # characters of what a method rewards, so that a row has at most 10
 
 def catalogue() -> str:
     """A Markdown table of all methods; those that installed packages add stand apart, below."""
-    others = added(GROUP)
+    others = added(ADDED)
     own, apart = ([method_named(n) for n in METHODS if (n in others) == kind] for kind in (False, True))
     return f"{table(own)}\n{APART}\n\n{table(apart)}" if apart else table(own)
 
