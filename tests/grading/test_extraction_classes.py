@@ -352,8 +352,7 @@ RIGHT_AND_WRONG = {
             ("A", "Answer: A, a colour"),
             ("A", "The answer is A in this case."),
         ],
-        [
-        ],
+        [],
     ),
     "the word I": (
         "choice of ten",
@@ -452,13 +451,11 @@ RIGHT_AND_WRONG = {
             ("C", "- A) no\n- B) no\n- C) right\n- D) no"),
             ("C", "C, and here is why.\n\nSo it is C.\n\nC) it is a meadow's."),
         ],
-        [
-        ],
+        [],
     ),
     "where an extreme is attained": (
         "math",
-        [
-        ],
+        [],
         [
             ("7", "The maximum is **8** (at x = 7)."),
         ],

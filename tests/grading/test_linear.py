@@ -52,7 +52,7 @@ SCANNERS = [
     *(measures.unit_free, names.with_backslashes, spelling.plain_signs),
     lambda text: clock.compare(text, "9:30"),
     lambda text: deque(conditions.without_conditions("a_n = 2n, n \\geq 1", text), maxlen=0),
-    *(prose.said, prose.spaced, prose.moment, lambda text: prose.says(text, "even")),
+    *(prose.said, lambda text: prose.says(text, "even")),
     *(
         lambda text, by=by: by.answer_end(text, MATH, True)
         for by in (GRADERS["math"], GRADERS["maze"], GRADERS["reasoning-gym"])

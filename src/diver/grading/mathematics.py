@@ -26,7 +26,7 @@ from typing import Any
 
 from diver.core.extras import require
 from diver.core.types import Grade, Problem
-from diver.grading import answer_end, clock, prose
+from diver.grading import answer_end, prose
 from diver.grading.base import Grader, PendingCall, defer
 from diver.grading.bounds import PendingComparison
 from diver.grading.echo import is_echo, without_echoes
@@ -117,9 +117,8 @@ def _of_free_text(tail: str, problem: Problem) -> Grade | PendingComparison:
         return Grade.CORRECT if named else Grade.WRONG
     if not (tail := without_echoes(tail, problem)):
         return Grade.WRONG
-    if content := (clock.is_moment(known) and prose.moment(tail)) or prose.said(tail):
+    if content := prose.said(tail):
         return _settle([content], problem)
-    tail = prose.spaced(tail)
     golds, number = gold_texts(gold), prose.picked_number(tail)
     if number and number in (either := last_number(tail)[0].split(", ")) and len(either) > 1:
         return _settle([", ".join(either)], problem)  # "5, or maybe 6"

@@ -12,7 +12,6 @@ which no formula and no arithmetic can be picked instead, and each is read in on
 import re
 from collections import deque
 
-from diver.grading import clock
 from diver.grading.extraction import last_number
 from diver.grading.languages import ANSWER, CORRECTION, IS, NOT, RIGHT, UNSPACED
 from diver.grading.measures import unit_free
@@ -59,9 +58,6 @@ _ASIDE = re.compile(
     rf",\s(?:which|since|because|as|where)\s|,\s(?:i\.e\b|\")|\s(?:since|because)\s|\s\((?!or\b)(?=[a-z]{{2}}|{_SUM})"
     rf"|,\snot\s|:\s(?={_SUM})|(?<=[a-z]):\s(?=\d)|(?<=\d)\sfor\s(?=\d)|(?<=[a-z])\s(?:in|for|per)\s(?=\d)"
 )
-_BETWEEN_SIGNS = re.compile(  # 一共30元, but not 30万元
-    rf"(?<=[{UNSPACED}])(-?\d(?:[\d,.]{{0,30}}\d)?)(?!\d|\s?[万萬亿億千百十分或만억천백])(?=[{UNSPACED}。\s]|$)"
-)
 _NEGATION = re.compile(NOT, re.IGNORECASE)
 _WORDS = re.compile(
     r"(?:\\(?:text|mathrm|textbf)\{)?([^\W\d_]{2,30}(?:[ '’-][^\W\d_]{1,30}){0,3}" + rf"|[{UNSPACED}])\}}?\.?"
@@ -76,17 +72,6 @@ _CLOSED = re.compile(rf"[{UNSPACED}]+")
 _NEGATED = re.compile(r"[不没沒非未否]\w?$")
 _DECISIONS = frozenset("yes no true false".split())
 _DECIDED = re.compile(r"\W*(yes|no|true|false)\b(?=\W*$|[*_\])\"]{0,3},)", re.IGNORECASE)
-
-
-def moment(text: str) -> str:
-    """The one time or date that the last sentence of a text states; empty if it has none, several, or denies it."""
-    last = text.strip().rpartition("\n")[2][-NEAR_THE_END:]
-    return "" if _NEGATION.search(last) or last.endswith("?") else clock.only(last)
-
-
-def spaced(text: str) -> str:
-    """The text with a space on both sides of a number between characters of a script without spaces."""
-    return _BETWEEN_SIGNS.sub(r" \1 ", text)
 
 
 def said(text: str) -> str:
