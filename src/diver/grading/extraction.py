@@ -45,10 +45,8 @@ _CLOSING = re.compile(r"(?P<opened>final answer is)|I hope", re.IGNORECASE)
 _MARKS = re.compile(r"(?<!\\)\$|\\[()\[\]]|\\?\"")
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 _SPACE = r"(?:,(?:\\!)?|[ \u00a0\u2009\u202f]|\\,|\{,\})"
-MINUS = r"(?:\b[Nn]egative|(?:(?<=\bis )|(?<=\bbe )|(?<=\bequals )|(?<=\bat ))minus)\s"
-"""A sign in words; in "10 minus 5" it is none."""
 NUMBER = re.compile(
-    rf"(?:(?<![\w)\]}}])[-−–－]|{MINUS})?(?:\\?\$)?"
+    rf"(?:(?<![\w)\]}}])[-−–－])?(?:\\?\$)?"
     rf"(?:\d{{1,9}} \d{{1,9}}/\d{{1,9}}(?![\d/])|(?:\d{{1,3}}(?P<sep>{_SPACE})\d{{3}}(?:(?P=sep)\d{{3}})*(?!\d)|\d+)"
     r"(?:\.\d+|/\d+(?![\d/]))?|(?<![\w.])\.\d+)"
 )
@@ -179,8 +177,7 @@ def last_number(text: str) -> list[str]:
             run = [matches.pop()]
             while matches and _OR.fullmatch(text, matches[-1].end(), run[0].start()):
                 run.insert(0, matches.pop())
-            numbers = [re.sub(MINUS, "-", m[0]) for m in run]
-            numbers = [re.sub(_SPACE, "", n) if m["sep"] else n for n, m in zip(numbers, run, strict=True)]
+            numbers = [re.sub(_SPACE, "", m[0]) if m["sep"] else m[0] for m in run]
             return [re.sub(r"[\\$]", "", ", ".join(numbers))]
     return []
 

@@ -99,10 +99,9 @@ class GSM8K(Mathematics):
         if statement and not statement.prose:
             return statement.readings
         text = statement.readings[0] if statement else text
-        tail = text[-TAIL:]
         if line := last_line(text):
             return line
-        said = plain(prose.said(tail))
+        said = plain(prose.said(text[-TAIL:]))
         value = said if _LIST.search(said) else said.rpartition("=")[2].strip()
         if prose.is_expression(said) and not NUMBER.fullmatch(value):
             return [said]

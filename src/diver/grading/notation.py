@@ -4,7 +4,6 @@ It takes these for different answers, or for something else. Linear in the lengt
 """
 
 import re
-from collections.abc import Callable
 
 from diver.grading.measures import unit_free
 from diver.grading.names import with_backslashes
@@ -12,22 +11,16 @@ from diver.grading.spelling import compiled, replaced, unify
 
 _N = r"(?:\{\s?(\d{1,3})\s?\}|(\d))"
 _CHOICE = r"(?:\\(?:mathrm|text|rm)\s?\{([CAP])\}|(?<![A-Za-z\\])([CAP])(?!\}))"
-_FACTOR = re.compile(r"(?:[0-9)}\]]|(?<![\\A-Za-z])[A-Za-z])\s?\Z")
 _APPROXIMATELY = r"\\approx|\\sim(?:eq)?|\\cong|\\doteq|~|大?[约約](?:为|為|等于|等於)?|[Cc]a\."
 
 
-def _chosen(order: str) -> Callable[[re.Match[str]], str]:
-    """The number of combinations, C, or of permutations, A or P; `order` names the groups of the match."""
-
-    def written(found: re.Match[str]) -> str:
-        parts = dict(zip(order, filter(None, found.groups()), strict=True))
-        n, k = int(parts["n"]), int(parts["k"])
-        if k > n:
-            return found[0]
-        times = r"\cdot " if _FACTOR.search(found.string, max(0, found.start() - 3), found.start()) else ""
-        return times + (rf"\binom{{{n}}}{{{k}}}" if parts["c"] == "C" else rf"\frac{{{n}!}}{{{n - k}!}}")
-
-    return written
+def _chosen(found: re.Match[str]) -> str:
+    """The number of combinations, C, or of permutations, A or P."""
+    kind, *numbers = filter(None, found.groups())
+    n, k = map(int, numbers)
+    if k > n:
+        return found[0]
+    return rf"\binom{{{n}}}{{{k}}}" if kind == "C" else rf"\frac{{{n}!}}{{{n - k}!}}"
 
 
 def _remainder(found: re.Match[str]) -> str:
@@ -43,8 +36,7 @@ def _repeating(decimal: re.Match[str]) -> str:
 
 
 _MEANING = compiled(
-    (rf"{_CHOICE}\s?_\s?{_N}\s?\^\s?{_N}", _chosen("cnk")),
-    (rf"{_CHOICE}\s?\^\s?{_N}\s?_\s?{_N}", _chosen("ckn")),
+    (rf"{_CHOICE}\s?_\s?{_N}\s?\^\s?{_N}", _chosen),
     (
         r"^(-?\d{1,18})(?:\^\s?\{?(\d{1,6})\}?)?\s{0,4}"
         r"(?:\\b?mod(?![A-Za-z])|\\text\{\s?mod\s?\}|mod)\s{0,4}\{?(\d{1,9})\}?(?=\s{0,4}(?:=|$))",

@@ -29,11 +29,7 @@ _NUMBER = (
 )
 _FRACTION = r"(?P<fraction>\d+/\d+)(?=\.?(?:\s*$|\s+[A-Za-z]))"  # math-verify reads "1/3 ." as 1
 _LAST = re.compile(rf"(?:=\s*|[^\d\s.{_OPERATORS}]\.?\s+)(?:{_NUMBER}|{_FRACTION})[^\d$\]\\}}]*$")
-_CIRCUMSTANCE = (  # "Answer: After 3 weeks, Tom has 18 apples." and "Answer: In 5 days, he is done."
-    r"(?:[:\s*_]{0,6}(?i:after|at|before|by|during|for|from|if|in|on|over|since|when|with|within)\s"
-    r"(?:[^\n,$\\]|,(?=\d)){0,60},(?=\s[^\n.,]{0,60}\d))?"
-)
-_FIRST = re.compile(rf"{_CIRCUMSTANCE}[^\d\n${_OPERATORS}]{{0,48}}\s{_NUMBER}")
+_FIRST = re.compile(rf"[^\d\n${_OPERATORS}]{{0,48}}\s{_NUMBER}")
 _AFTER_EQUALS = re.compile(rf"\s+{_NUMBER}")
 _MENTION = re.compile("(?i:answer)")
 _EXPRESSION = re.compile(  # not only letters; "(a) 5" is a part of an answer, and "<<2+3=5>>" a calculation of GSM8K
@@ -65,9 +61,6 @@ _WORDS = re.compile(
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|[\n。！？]")
 _MARKS = re.compile(r"[*_`$\[\](){}\"'“”「」【】.,;。，]+|\\(?:text|boxed)\b")
 _THAT_IS = re.compile(rf"{IS}|[:：=]", re.IGNORECASE)
-_ADVERBS = re.compile(
-    r"(?:(?:therefore|thus|hence|also|indeed|clearly|always|definitely|so|then|an?|the)\s+)+", re.IGNORECASE
-)
 _CLOSED = re.compile(rf"[{UNSPACED}]+")
 _NEGATED = re.compile(r"[不没沒非未否]\w?$")
 _DECISIONS = frozenset("yes no true false".split())
@@ -135,7 +128,7 @@ def _last_said(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    return _ADVERBS.sub("", " ".join(_MARKS.sub(" ", text).split())).casefold()
+    return " ".join(_MARKS.sub(" ", text).split()).casefold()
 
 
 def picked_number(text: str) -> str:

@@ -46,7 +46,6 @@ SIGNS = str.maketrans(
 )
 _COMBINED = compiled(
     ("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱ]+", lambda run: f"^{{{unicodedata.normalize('NFKC', run[0])}}}"),
-    ("[₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₙₖ]+", lambda run: f"_{{{unicodedata.normalize('NFKC', run[0])}}}"),
     (r"(?![0-9])\d", lambda digit: str(unicodedata.decimal(digit[0]))),  # the digits of other scripts
 )
 
