@@ -6,7 +6,8 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from diver.cli.train import as_toml
+import tomli_w
+
 from diver.core.files import write_text
 from diver.core.settings import Positional, PositiveInt, import_object
 from diver.core.types import DiverError
@@ -16,7 +17,7 @@ from diver.sweep import records
 from diver.sweep.page import write_page
 from diver.sweep.plan import Plan, Setting
 from diver.sweep.run import sweep
-from diver_paper.runs import Record, study_recipe, with_paper_values
+from diver_paper.runs import Record, with_paper_values
 
 SHARED = ("model", "data", "evaluate")
 """Sections of the recipe that the settings of a sweep have in common; the other sections are those of a setting."""
@@ -70,15 +71,14 @@ def make_plan(arguments: Arguments) -> Plan:
     settings: dict[str, Setting] = {}
     for name, record in found.items():
         label = name.removeprefix(arguments.prefix).rpartition("_seed")[0]
-        of = settings.get(label, Setting(label, setting_flags(record), ()))
+        of = settings.get(label, Setting(label, (*setting_flags(record), *(f"--{word}" for word in arguments.set)), ()))
         settings[label] = dataclasses.replace(of, seeds=(*of.seeds, record["seed"]))
     seeds = set.intersection(*(set(setting.seeds) for setting in settings.values()))
     trainer = base.get("trainer")
     recipe = arguments.out / "recipe.toml"
-    write_text(recipe, as_toml(study_recipe(base["recipe"])))
+    write_text(recipe, tomli_w.dumps({key: table for key, table in base["recipe"].items() if key in SHARED}))
     return Plan(
         recipe=recipe,
-        flags=tuple(f"--{word}" for word in arguments.set),
         settings=tuple(settings.values()),
         seeds=tuple(sorted(seeds)) or settings[next(iter(settings))].seeds,
         baseline=next((label for label in settings if label.startswith("clip-higher")), next(iter(settings))),
