@@ -36,7 +36,7 @@ class Arguments:
     file: Positional[Path | None] = None
     """The records of a study."""
     prefix: Positional[str] = ""
-    """How the names of the records begin, such as maze-final/."""
+    """How the names of the records begin, such as maze-final/; those of a folder in it are others."""
     set: tuple[str, ...] = ()
     """Other values of the recipe, for all runs: train.steps=20 evaluate.problems=64."""
     temperatures: tuple[float, ...] = (0.6, 1.0)
@@ -60,17 +60,17 @@ def make_plan(arguments: Arguments) -> Plan:
     found = {
         name: record
         for name, record in records.read(arguments.file).items()
-        if name.startswith(arguments.prefix) and "train" in record["recipe"] and record["metrics"]
+        if name.startswith(arguments.prefix) and "/" not in name.removeprefix(arguments.prefix) and record["metrics"]
     }
     if not found:
         raise DiverError(f"{arguments.file}: has no trained run whose name begins with {arguments.prefix!r}")
     base = next(iter(found.values()))
     for name, record in found.items():
         if any(of_setup(record)[key] != value for key, value in of_setup(base).items()):
-            raise DiverError(f"{name}: has another model, data or trainer than the first run; give a longer prefix")
+            raise DiverError(f"{name}: has another model, data or trainer than the first run, so they do not compare")
     settings: dict[str, Setting] = {}
     for name, record in found.items():
-        label = name.removeprefix(arguments.prefix).rpartition("_seed")[0]
+        label = name.rpartition("/")[2].rpartition("_seed")[0]
         of = settings.get(label, Setting(label, (*setting_flags(record), *(f"--{word}" for word in arguments.set)), ()))
         settings[label] = dataclasses.replace(of, seeds=(*of.seeds, record["seed"]))
     seeds = set.intersection(*(set(setting.seeds) for setting in settings.values()))
