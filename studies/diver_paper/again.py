@@ -81,7 +81,7 @@ def make_plan(arguments: Arguments) -> Plan:
         recipe=recipe,
         settings=tuple(settings.values()),
         seeds=tuple(sorted(seeds)) or settings[next(iter(settings))].seeds,
-        baseline=next((label for label in settings if label.startswith("clip-higher")), next(iter(settings))),
+        baseline=min((x for x in settings if x.startswith("clip-higher")), key=len, default=next(iter(settings))),
         alphas=(1.0,),
         temperatures=arguments.temperatures,
         ks=tuple(k for k in (1, 4, 16, 64) if k <= arguments.samples),

@@ -439,9 +439,9 @@ def test_the_runs_are_made_again_by_a_sweep(tmp_path):
         assert (mine.data, mine.model, mine.run.seed) == (theirs.data, theirs.model, 310)
     one, other = [*kept.values()][:2]
     apart = {**other, "recipe": merge(other["recipe"], {"data": {"path": "countdown"}})}
-    records.add(tmp_path / "x.jsonl.gz", {"a_seed0": one, "b_seed0": apart})
-    with pytest.raises(DiverError, match="b_seed0: has another model, data or trainer than the first run"):
-        again.make_plan(again.Arguments(tmp_path / "x.jsonl.gz", out=tmp_path))
+    records.add(tmp_path / "x.jsonl.gz", {one["name"]: one, other["name"]: apart})
+    with pytest.raises(DiverError, match="_seed311: has another model, data or trainer than the first run"):
+        again.make_plan(again.Arguments(tmp_path / "x.jsonl.gz", "maze-final/", out=tmp_path))
     with pytest.raises(DiverError, match="has no trained run whose name begins with 'mazes/'"):
         again.make_plan(again.Arguments(FILE, "mazes/", out=tmp_path))
 
