@@ -6,7 +6,8 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from diver.cli.train import as_toml
+import tomli_w
+
 from diver.core.files import write_text
 from diver.core.settings import Positional, PositiveInt, import_object
 from diver.core.types import DiverError
@@ -16,7 +17,7 @@ from diver.sweep import records
 from diver.sweep.page import write_page
 from diver.sweep.plan import Plan, Setting
 from diver.sweep.run import sweep
-from diver_paper.runs import Record, study_recipe, with_paper_values
+from diver_paper.runs import Record, with_paper_values
 
 SHARED = ("model", "data", "evaluate")
 """Sections of the recipe that the settings of a sweep have in common; the other sections are those of a setting."""
@@ -35,7 +36,7 @@ class Arguments:
     file: Positional[Path | None] = None
     """The records of a study."""
     prefix: Positional[str] = ""
-    """How the names of the records begin, such as maze-final/."""
+    """How the names of the records begin, such as maze-final/; those of a folder in it are others."""
     set: tuple[str, ...] = ()
     """Other values of the recipe, for all runs: train.steps=20 evaluate.problems=64."""
     temperatures: tuple[float, ...] = (0.6, 1.0)
@@ -59,29 +60,28 @@ def make_plan(arguments: Arguments) -> Plan:
     found = {
         name: record
         for name, record in records.read(arguments.file).items()
-        if name.startswith(arguments.prefix) and "train" in record["recipe"] and record["metrics"]
+        if name.startswith(arguments.prefix) and "/" not in name.removeprefix(arguments.prefix) and record["metrics"]
     }
     if not found:
         raise DiverError(f"{arguments.file}: has no trained run whose name begins with {arguments.prefix!r}")
     base = next(iter(found.values()))
     for name, record in found.items():
         if any(of_setup(record)[key] != value for key, value in of_setup(base).items()):
-            raise DiverError(f"{name}: has another model, data or trainer than the first run; give a longer prefix")
+            raise DiverError(f"{name}: has another model, data or trainer than the first run, so they do not compare")
     settings: dict[str, Setting] = {}
     for name, record in found.items():
-        label = name.removeprefix(arguments.prefix).rpartition("_seed")[0]
-        of = settings.get(label, Setting(label, setting_flags(record), ()))
+        label = name.rpartition("/")[2].rpartition("_seed")[0]
+        of = settings.get(label, Setting(label, (*setting_flags(record), *(f"--{word}" for word in arguments.set)), ()))
         settings[label] = dataclasses.replace(of, seeds=(*of.seeds, record["seed"]))
     seeds = set.intersection(*(set(setting.seeds) for setting in settings.values()))
     trainer = base.get("trainer")
     recipe = arguments.out / "recipe.toml"
-    write_text(recipe, as_toml(study_recipe(base["recipe"])))
+    write_text(recipe, tomli_w.dumps({key: table for key, table in base["recipe"].items() if key in SHARED}))
     return Plan(
         recipe=recipe,
-        flags=tuple(f"--{word}" for word in arguments.set),
         settings=tuple(settings.values()),
         seeds=tuple(sorted(seeds)) or settings[next(iter(settings))].seeds,
-        baseline=next((label for label in settings if label.startswith("clip-higher")), next(iter(settings))),
+        baseline=min((x for x in settings if x.startswith("clip-higher")), key=len, default=next(iter(settings))),
         alphas=(1.0,),
         temperatures=arguments.temperatures,
         ks=tuple(k for k in (1, 4, 16, 64) if k <= arguments.samples),

@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 from protocol import ROOT, check_descent, check_only_added_to
 
+from diver.core.settings import merge
 from diver.core.statistics import interval
 from diver.core.types import DiverError
 from diver.recipe.data import Source
@@ -436,8 +437,11 @@ def test_the_runs_are_made_again_by_a_sweep(tmp_path):
         )
         assert (mine.method, mine.train, mine.sample) == (theirs.method, theirs.train, theirs.sample)
         assert (mine.data, mine.model, mine.run.seed) == (theirs.data, theirs.model, 310)
-    with pytest.raises(DiverError, match="has another model, data or trainer than the first run"):
-        again.make_plan(again.Arguments(FILE, "maze-", out=tmp_path))
+    one, other = [*kept.values()][:2]
+    apart = {**other, "recipe": merge(other["recipe"], {"data": {"path": "countdown"}})}
+    records.add(tmp_path / "x.jsonl.gz", {one["name"]: one, other["name"]: apart})
+    with pytest.raises(DiverError, match="_seed311: has another model, data or trainer than the first run"):
+        again.make_plan(again.Arguments(tmp_path / "x.jsonl.gz", "maze-final/", out=tmp_path))
     with pytest.raises(DiverError, match="has no trained run whose name begins with 'mazes/'"):
         again.make_plan(again.Arguments(FILE, "mazes/", out=tmp_path))
 
