@@ -28,7 +28,7 @@ from waiting import until
 from diver.cli import browse, compare, grade, measure, train
 from diver.cli import eval as eval_
 from diver.cli.compare import CompareArguments
-from diver.cli.main import GROUP, own_commands
+from diver.cli.main import COMMANDS, own_commands
 from diver.cli.train import TrainArguments
 from diver.core.extras import STUDIES, added
 from diver.core.files import JsonlLog
@@ -894,7 +894,7 @@ def test_help_teaches():
     assert code == 0 and "--problems_only" in out and "actor_rollout_ref.rollout.n" in out
     code, out, _ = diver("--help")
     listed = [line for line in out.splitlines() if line.startswith("  ")]
-    assert code == 0 and [line.split()[0] for line in listed] == [*own_commands(), *added(GROUP)]
+    assert code == 0 and [line.split()[0] for line in listed] == [*own_commands(), *added(COMMANDS)]
     assert len({len(re.match(r"  \S+ +", line)[0]) for line in listed}) == 1  # the second column is one
 
 
@@ -907,9 +907,7 @@ def test_methods_are_listed_with_their_engines():
     assert tables[0] == ["method", "rewarded", "engines"]
     rows = {row[0]: row[1:] for row in tables if set(row[0]) != {"-"} and row[0] != "method"}
     assert [*rows] == [*METHODS] and shown[apart + 4].split("|")[1].strip() == "cde"
-    assert {row.split("|")[1].strip() for row in shown[apart + 4 :] if row.startswith("| ")} == {
-        *STUDIES["diver.methods"]
-    }
+    assert {row.split("|")[1].strip() for row in shown[apart + 4 :] if row.startswith("| ")} == {*STUDIES["methods"]}
     assert {name: rows[name][1] for name in KNOWN} == MARKS_BY_HAND
     assert rows["clip-cov"] == ["Correctness", "B . V . . . . A"]
     assert rows["diver-mix"] == ["Correctness, and the mean of clipped TD and ED", "B T V M S K C A"]
@@ -949,7 +947,7 @@ def test_a_method_is_shown_with_its_formula_source_needs_defaults_and_engines():
     assert "its advantages do not sum to 0 in a group, and tinker-cookbook subtracts their mean" in words
 
 
-HELP = [(verb, "--help", *more) for verb in (*own_commands(), *added(GROUP)) for more in ((), ("all",))]
+HELP = [(verb, "--help", *more) for verb in (*own_commands(), *added(COMMANDS)) for more in ((), ("all",))]
 ENGINE_HELP = [("train", "--engine", engine, "--help", "all") for engine in ("trl", "verl")]
 
 

@@ -15,7 +15,7 @@ import pytest
 import recipe_reference
 from diver_command import diver
 
-from diver.cli.main import GROUP, own_commands
+from diver.cli.main import COMMANDS, own_commands
 from diver.core.extras import added
 from diver.core.settings import read
 from diver.integrations.versions import VERSIONS
@@ -40,7 +40,7 @@ RUN_BY = {  # (page, language): the number of its snippets, and the file of the 
     ("docs/methods.md", "python"): (1, "tests/test_method_docs.py"),
     ("docs/engines/ms-swift.md", "python"): (1, "tests/integrations/engines/test_swift.py"),
     ("docs/engines/tinker-cookbook.md", "python"): (1, "tests/integrations/engines/test_pages.py"),
-    ("docs/engines/trl.md", "python"): (10, "tests/integrations/trl/test_trl.py"),
+    ("docs/engines/trl.md", "python"): (11, "tests/integrations/trl/test_trl.py"),
     ("docs/engines/trl.md", "yaml"): (1, "tests/integrations/trl/test_trl.py"),
     **{(f"docs/recipes/{p.name}", "python"): (1, "tests/integrations/recipes/test_recipes.py") for p in RECIPES},
 }
@@ -284,7 +284,7 @@ def test_every_command_that_a_page_shows_has_flags_that_exist(tmp_path, monkeypa
     for module in tmp_path.glob("my_*.py"):  # another test has files of these names
         sys.modules.pop(module.stem, None)
     assert not wrong
-    assert {"train", "eval", "measure", "browse", "judge", "reproduce"} <= seen <= {*own_commands(), *added(GROUP)}
+    assert {"train", "eval", "measure", "browse", "judge", "reproduce"} <= seen <= {*own_commands(), *added(COMMANDS)}
 
 
 def test_the_first_screen_is_short():

@@ -9,7 +9,6 @@ from fnmatch import fnmatch
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path, PurePath
 
-from diver.cli.main import GROUP
 from diver.core.extras import EXTRAS, PACKAGES, STUDIES, install, missing
 from diver.methods import Method
 from diver.recipe.data import POLICIES, TESTBEDS
@@ -90,17 +89,17 @@ def test_a_missing_package_names_the_extra_that_brings_it():
 
 
 def test_every_command_of_the_studies_is_there_with_a_line_of_help():
-    for name, value in ENTRIES[GROUP].items():
-        command = EntryPoint(name, value, GROUP).load()
+    for name, value in ENTRIES["diver.commands"].items():
+        command = EntryPoint(name, value, "diver.commands").load()
         assert callable(command) and command.__doc__.partition("\n")[0].endswith(".")
 
 
 def test_what_the_library_says_of_the_studies_is_what_they_have():
-    assert {group: sorted(names) for group, names in STUDIES.items()} == {
+    assert {f"diver.{kind}": sorted(names) for kind, names in STUDIES.items()} == {
         group: sorted(names) for group, names in ENTRIES.items()
     }
-    for group, names in STUDIES.items():  # as installed here; another package may have the same names
-        assert {*names} <= {entry.name for entry in entry_points(group=group)}
+    for kind, names in STUDIES.items():  # as installed here; another package may add others
+        assert {*names} <= {entry.name for entry in entry_points(group=f"diver.{kind}")}
     for name, value in ENTRIES["diver.methods"].items():
         kind = EntryPoint(name, value, "diver.methods").load()
         assert issubclass(kind, Method) and kind().name == name
@@ -146,7 +145,7 @@ for words in COMMANDS:
 SHORT = ("--model", "countdown", "--sample.max_tokens", "40", "--sample.max_prompt_tokens", "24")
 FEW = ("--data.maze.problems", "32", "--evaluate.problems", "0")
 REFUSED = {  # what the line begins with -> the command
-    **{f"diver {verb}": (verb, "--help") for verb in STUDIES[GROUP]},
+    **{f"diver {verb}": (verb, "--help") for verb in STUDIES["commands"]},
     "command line: method.name = 'poly-epo'": ("train", "recipes/quickstart.toml", "--method", "poly-epo"),
     "method.name = 'xrpo'": ("methods", "grpo", "xrpo"),
     "mine.toml: method.name = 'outcome-batch'": ("train", "mine.toml"),
@@ -167,7 +166,7 @@ def test_without_the_studies_a_line_says_how_to_install_them(tmp_path):
     *codes, listed = done.stdout.partition("| method")
     assert codes[0].splitlines().count("2") == len(REFUSED)
     names = {line.split()[1] for line in listed.splitlines() if line.startswith("| ")}
-    assert len(names) > 30 and not names & {*STUDIES["diver.methods"]}
+    assert len(names) > 30 and not names & {*STUDIES["methods"]}
 
 
 def test_the_starting_policies_beside_countdown_come_with_the_studies():

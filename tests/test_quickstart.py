@@ -72,7 +72,7 @@ def test_the_table_at_the_end_is_that_of_the_pages(tmp_path):
     for method, folder in FOLDERS.items():
         result = json.loads((tmp_path / folder / "eval" / "step_0002.json").read_text())
         rate = 100 * np.mean([row["c"] / row["n"] for row in result["per_problem"]])
-        (line,) = (line for line in done.stdout.splitlines() if line.startswith(f"| {method} (1 seed)"))
+        line = next(line for line in done.stdout.splitlines() if line.startswith(f"| {method} (1 seed)"))
         assert line.split("|")[2].split()[0] == f"{rate:.1f}"
         assert (tmp_path / folder / "report.html").is_file()
     assert (tmp_path / quickstart.COMPARISON).is_file() and "means over 5 seeds" in done.stdout

@@ -13,7 +13,7 @@ from diver.core.types import DiverError
 
 QUIET = "--quiet"
 NO_BARS = "TQDM_DISABLE"  # tqdm reads it when it is imported, so nothing here imports tqdm
-GROUP = "diver.commands"  # an installed package adds a verb here: a function of the words after it
+COMMANDS = "commands"  # an installed package adds a verb here: a function of the words after it
 # Errors that the user can correct: a full disk, no permission, an invalid path, such as one in /proc.
 USER_ERRORS = {
     errno.ENOENT, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS,
@@ -101,16 +101,16 @@ def _run(argv: Sequence[str]) -> None:
         print(version("diver-rl"))
     elif command := own_commands().get(verb):
         command(args)
-    elif entry := added(GROUP).get(verb):
+    elif entry := added(COMMANDS).get(verb):
         entry.load()(args)
     else:
-        check_studies(GROUP, verb, f"diver {verb}")
-        known = ", ".join([*own_commands(), *added(GROUP)])
+        check_studies(COMMANDS, verb, f"diver {verb}")
+        known = ", ".join([*own_commands(), *added(COMMANDS)])
         raise DiverError(f"there is no command {verb!r}; commands are {known}")
 
 
 def _help() -> str:
-    commands = own_commands() | {name: entry.load() for name, entry in added(GROUP).items()}
+    commands = own_commands() | {name: entry.load() for name, entry in added(COMMANDS).items()}
     verbs = "\n".join(f"  {name:9} {(f.__doc__ or '').partition(chr(10))[0]}" for name, f in commands.items())
     title = "diver: reinforcement learning that rewards correct answers for being different"
     return (

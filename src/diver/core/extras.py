@@ -46,25 +46,25 @@ def install(extra: str) -> str:
 
 
 STUDIES = {
-    "diver.commands": ("judge", "reproduce", "validity"),
-    "diver.methods": (
+    "commands": ("judge", "reproduce", "validity"),
+    "methods": (
         *("xrpo", "ds-grpo", "cde", "poly-epo", "uniqueness-aware"),
         *("outcome-batch", "outcome-ucb-con", "outcome-ucb-mean"),
     ),
-    "diver.policies": ("maze", "graph-coloring", "maze-cells"),
-    "diver.testbeds": ("textworld",),
+    "policies": ("maze", "graph-coloring", "maze-cells"),
+    "testbeds": ("textworld",),
 }
-"""Group of entry points -> the names that diver-studies, the distribution of studies/, adds to it."""
+"""Kind of entry points, of the group diver.KIND -> the names that diver-studies, the distribution of studies/, adds."""
 
 
-def added(group: str) -> dict[str, EntryPoint]:
-    """What the installed packages add to a group of entry points, by name."""
-    return {entry.name: entry for entry in sorted(entry_points(group=group))}
+def added(kind: str) -> dict[str, EntryPoint]:
+    """What the installed packages add to a kind of entry points, by name."""
+    return {entry.name: entry for entry in sorted(entry_points(group=f"diver.{kind}"))}
 
 
-def check_studies(group: str, name: str, what: str) -> None:
+def check_studies(kind: str, name: str, what: str) -> None:
     """Raises DiverError, which begins with `what`, if a name that is not installed comes with the studies."""
-    if name in STUDIES[group]:
+    if name in STUDIES[kind]:
         raise DiverError(f"{what} comes with the studies: pip install ./studies in a clone of DIVER")
 
 

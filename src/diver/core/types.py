@@ -293,6 +293,18 @@ def trained_on(groups: Iterable[Group]) -> list[Group]:
     return [part for group in groups if (part := group.only(r.trained is True for r in group.rollouts))]
 
 
+def without_surplus(groups: Sequence[Group], size: int) -> tuple[list[Group], bool]:
+    """These groups, of which an update trains on the first `size` at most, and whether there are as many.
+
+    The last of several batches may have more groups than a step needs.
+    """
+    selected = [i for i, group in enumerate(groups) if any(r.trained for r in group.rollouts)]
+    kept = list(groups)
+    for i in selected[size:]:
+        kept[i] = kept[i].with_each(trained=[False] * len(kept[i]), advantage=[math.nan] * len(kept[i]))
+    return kept, len(selected) >= size
+
+
 def sampling_metrics(groups: Iterable[Group]) -> dict[str, float]:
     """The metrics of all sampled rollouts: their length and the fraction with each grade, where all have one."""
     rollouts = [rollout for group in groups for rollout in group.rollouts]

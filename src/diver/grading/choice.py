@@ -74,7 +74,7 @@ _STATEMENT = compile_later(
     rf"(?:(?:the|die|la|le|l['’])[ \t]{{0,2}})?(?:{words.RIGHT}|(?<=the )best|(?<=the )answer)"
     rf"(?![ \t](?:in|on|at|to|of|for)\b|-|{_ASKED})"
     rf"|(?<!{INSIDE}){words.CORRECTION}{_STATED}"
-    rf"|\bI(?: would| will|['’]d|['’]ll)? (?:choose|pick|select|go with)[ \t]{_STATED}"
+    rf"|\bI(?: would| will|['’]d|['’]ll)? (?:choose|pick|select|go with)[ \t](?:{words.OPTION}[ \t])?{_STATED}"
     rf"|\b(?:so|thus|therefore|hence),?[ \t](?:it(?:['’]s| is)[ \t])?{_NAMED}(?=[)\]*.\s]{{0,4}}\Z)"
     rf"|(?:故|应|應|所以|因此)?选(?:择|擇)?(?!项|項){_STATED}"
     rf"|選(?:択|擇)?(?!项|項|択肢){_STATED}",
@@ -121,7 +121,7 @@ _WITH_TEXT = re.compile(
     re.IGNORECASE,
 )
 _PREFIX = compile_later(
-    rf"^[*_#]{{0,4}}(?:{_FONT}\{{)?\s*(?:the\s+)?(?:correct\s+|final\s+)?(?:{words.ANSWER}|{words.OPTION})"
+    rf"^(?:(?:therefore|thus|hence|so)\b,?\s+)?[*_#]{{0,4}}(?:{_FONT}\{{)?\s*(?:the\s+)?(?:correct\s+|final\s+)?(?:{words.ANSWER}|{words.OPTION})"
     rf"(?:{_SEP}{words.AFTER_ANSWER}){{0,4}}{_SEP}",
     re.IGNORECASE,
 )

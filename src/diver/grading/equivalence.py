@@ -10,6 +10,8 @@ says no, these readings are tried, because they mean the same:
 - A row or column of a matrix, the tuple with the same entries, and the sum of these multiples of i, j and k.
 - The answer without its conditions (`conditions`).
 
+Lists of equal length are compared part by part, since math-verify takes two lists of equations of constants for equal.
+
 math-verify takes the last number of a box that it cannot read, `1` of `R=1, I=(-6,-4)`; here such a box is a text, so
 that no part passes for the whole. Where math-verify says yes, two numbers below 1e-4 must also agree to one per cent:
 it rounds to six decimals. `statements` has what else it takes for equal and is not.
@@ -27,13 +29,19 @@ from latex2sympy2_extended.latex2sympy2 import _Latex2Sympy
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 from sympy import Basic, Eq, Expr, I, Interval, MatrixBase, Symbol, Tuple, UnevaluatedExpr
 
+from diver.grading.brackets import outer_parts
 from diver.grading.conditions import without_conditions
 from diver.grading.notation import box, content_of
 from diver.grading.spelling import GAP, TEXT
 from diver.grading.statements import same_value
 
+MOST_PARTS = 16  # a longer list is not compared part by part
+
 _TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)\b")
 _DEGREES = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)")
+_SEPARATOR = re.compile(  # also the second bracket of ]0,1[
+    r"(?P<separator>\\\{|[\[({]|(?<!\\),(?!\d{3}(?!\d))|;|\b(?:and|or)\b)|\\\}|[\])}]"
+)
 _LETTER = re.compile(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
 _UNIT_OF_FORMULA = re.compile(
     rf"(?<=[\d}}]){GAP}{TEXT[:-1]}|textbf|textit)\s?\{{[^{{}}]{{1,40}}\}}(?:\^\{{?\d\}}?)?(?=\s?(?:\$|\\[)\]]))"
@@ -91,11 +99,26 @@ def equivalent(answers: Sequence[str], golds: Sequence[str]) -> bool | None:
 
 
 def _same(gold: str, answer: str) -> bool:
+    left, right = _NAMED.fullmatch(content_of(gold)), _NAMED.fullmatch(content_of(answer))
+    if left and right and left["name"] == right["name"] and left["of"] is None and not _names_itself(left, right):
+        return _same(box(left["body"].strip()), box(right["body"].strip()))
+    known, given = _parts(gold), _parts(answer)
+    if 1 < len(known) == len(given) <= MOST_PARTS:
+        pairs = [[_same(one, other) for other in given] for one in known]
+        return all(map(any, pairs)) and all(map(any, zip(*pairs, strict=True)))
     for one, other in ((gold, answer), *_readings(gold, answer)):
         expected, parsed = _parse(one), _parse(other)
         if _equal(expected, parsed) or any(_equal([g], [a]) for g, a in _other_kinds(expected, parsed)):
             return True
     return any(_same(*pair) for pair in without_conditions(gold, answer))
+
+
+def _parts(text: str) -> list[str]:
+    """The parts of a list without brackets around it, as boxes; the text itself if it is none."""
+    if not text.startswith(r"\boxed{"):
+        return [text]
+    boxes = [box(part.strip()) for part in outer_parts(content_of(text), _SEPARATOR) if part.strip()]
+    return boxes if len(boxes) > 1 else [text]
 
 
 @lru_cache(maxsize=1024)  # the same reference answer is read for each response

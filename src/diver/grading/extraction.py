@@ -72,12 +72,6 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _MARKED = re.compile(r"(?P<mark>\*\*|__|`{1,3}|[\"'])(?P<content>.+)(?P=mark)", re.DOTALL)
-_ENCLOSED = re.compile(  # by a tag, or as the one value of a JSON object
-    r"<(?P<tag>[A-Za-z]{1,12})>(?P<content>[^<>]{1,200})</(?P=tag)>"
-    r"|(?:json)?\s{0,4}\{\s{0,4}\"(?:final[_ ])?answer\"\s{0,4}:\s{0,4}"
-    r"(?:\"(?P<text>[^\"\n]{1,200})\"|(?P<number>-?[\d.]{1,40}))\s{0,4}\}",
-    re.IGNORECASE,
-)
 _NAMED_ONLY = re.compile(  # what stands in a box or in tags that prose speaks of
     r"(?:[\s.…_?,:;*$`'\"-]|\\(?:l|c)?dots\b|\\text\b|[{}]|\b(?:and|or|your|the|final|answer|here|goes)\b)*",
     re.IGNORECASE,
@@ -304,12 +298,11 @@ def _in_tags(text: str) -> Statement | None:
 
 
 def bare(content: str) -> str:
-    """A short answer without its prefix ("Answer:", "####") and its delimiters (** or a tag)."""
+    """A short answer without its prefix ("Answer:", "####") and its delimiters (**)."""
     content = _LEAD.sub("", content.strip(), count=1)
     while len(content) <= TAIL and (marked := _MARKED.fullmatch(content)):
         content = marked["content"].strip()
-    enclosed = _ENCLOSED.fullmatch(content)
-    return (enclosed["content"] or enclosed["text"] or enclosed["number"]).strip() if enclosed else content
+    return content
 
 
 def _as_text(content: str) -> str:

@@ -20,7 +20,6 @@ from diver.core.extras import require
 from diver.core.settings import choose, import_object
 from diver.core.tables import clean
 from diver.core.types import DiverError, Grade, Group, Problem, Reward
-from diver.grading import algebra
 from diver.grading.base import Grader, PendingCall, Verdict
 from diver.grading.bounds import PendingComparison, bounded
 from diver.grading.choice import Choice
@@ -36,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 DEFAULT = Verification()
 Pending = PendingComparison | PendingCall
+# By path: this process needs neither math-verify nor SymPy, whose import takes a second.
+EQUIVALENT, WARM = "diver.grading.equivalence:equivalent", "diver.grading.equivalence:warm"
 
 
 class Case(NamedTuple):
@@ -219,7 +220,7 @@ def _decide(pending: Iterable[Pending], settings: Verification, pool: Pool | Non
             decided[item] = Verdict(comparison)
         else:
             require("math_verify")
-            jobs.setdefault((algebra.equivalent, algebra.warm), {})[item] = comparison
+            jobs.setdefault((EQUIVALENT, WARM), {})[item] = comparison
     for (function, warm), arguments in jobs.items():
         workers = pool or shared_pool(settings.workers, settings.memory_mb, warm)
         values = workers.map(function, list(arguments.values()), settings.timeout_s)

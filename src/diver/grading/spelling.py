@@ -53,6 +53,10 @@ _COMBINED = compiled(
 _SYNONYMS = {"\\" + name: spelling for spelling, names in TABLES["commands"].items() for name in names.split()}
 _COMMANDS = compiled(
     (r"\\q?quad(?![A-Za-z])", " "),
+    (
+        r"\\(?:operatorname\*?|mathrm|text)\{(arc(?:sin|cos|tan)|sin|cos|tan|ln|log|exp)\}\s*",  # min and sec are units
+        r"\\\1 ",
+    ),
     (r"\\[A-Za-z]+", lambda command: _SYNONYMS.get(command[0], command[0])),
     (r"\\lg(?![A-Za-z])", r"\\log_{10}"),
 )

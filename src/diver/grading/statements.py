@@ -2,6 +2,7 @@ r"""What math-verify takes for equal and is not.
 
 - A statement about constants, `f(2)=4` or `2+3=5`, has nothing to solve for, and math-verify takes any two of them for
   equal. Here its names agree with names and its value with the value. The value alone stands for the statement.
+- Two equations without a solution are equal to math-verify: both lists of solutions are empty.
 - Two exact numbers are equal to math-verify if their difference rounds to 0 at 15 digits: 1/2010! and 1/2012!. The
   tolerance is for decimals; a difference of exact numbers is 0, or not, at `MOST_DIGITS` digits.
 - An integral, a derivative, a sum, a product or a limit that is not carried out is the question, and no answer, unless
@@ -44,7 +45,9 @@ def same_value(gold: Any, answer: Any, same: Callable[[Any, Any], bool]) -> bool
     value = answer.rhs if isinstance(answer, sp.Eq) else answer  # behind a name, in N = \\sum_{k=1}^{9} k, too
     if _is_unfinished(value) and not (isinstance(value, RELATION) or _is_unfinished(gold)):
         return False
-    return not differ(gold, answer) and same(gold, answer)
+    if differ(gold, answer) or not same(gold, answer):
+        return False
+    return not (isinstance(gold, sp.Eq) and isinstance(answer, sp.Eq) and gold != answer) or _has_solution(gold)
 
 
 def statement(expression: Any) -> Statement | None:
@@ -115,6 +118,13 @@ def _letters(expression: Any) -> set[Any]:
     """The letters to solve for."""
     letters: set[Any] = getattr(expression, "free_symbols", set())
     return letters
+
+
+def _has_solution(equation: Any) -> bool:
+    try:
+        return bool(sp.solve(equation, _letters(equation)))
+    except Exception:  # SymPy cannot solve it
+        return True
 
 
 def _is_unfinished(expression: Any) -> bool:

@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from textwrap import shorten
 from typing import Any
 
@@ -11,16 +12,17 @@ from diver.core.tables import markdown
 from diver.core.types import DiverError
 from diver.integrations.api import advantages
 from diver.integrations.seam import SEAMS
-from diver.integrations.trl.objective import config
+from diver.integrations.trl.objective import SEAM, TRAINER, config
 from diver.integrations.verl.config import overrides
 from diver.methods import METHODS, NEEDS, Method, check_needs, method_named
-from diver.methods.registry import GROUP
+from diver.methods.registry import ADDED
 
 ENGINES: dict[str, Callable[[Method], Any]] = {
     "built-in": lambda method: check_needs(method, "the built-in trainer", NEEDS),
     "TRL": config,
+    "DiverTrainer": partial(config, seam=TRAINER),
     "verl": overrides,
-    **{name: seam.usable for name, seam in SEAMS.items() if name != "TRL"},
+    **{name: seam.usable for name, seam in SEAMS.items() if seam not in (SEAM, TRAINER)},
     # the caller computes the loss
     "diver.advantages": lambda method: advantages(
         [], [], [], method, tokens=[], logprobs=[], keys=[], answer_ends=[], truncated=[], state={}, decode=str
@@ -39,7 +41,7 @@ def refusals(method: Method) -> dict[str, str]:
     return reasons
 
 
-MARKS = dict(zip(ENGINES, "BTVMSKCA", strict=True))
+MARKS = dict(zip(ENGINES, "BTDVMSKCA", strict=True))
 LEGEND = ", ".join(f"{mark} {name}" for name, mark in MARKS.items())
 APART = "Of installed packages. Those of the studies have a constant for which no source could be read:"
 WIDEST = 58  # characters of what a method rewards, so that a row has at most 100
@@ -47,7 +49,7 @@ WIDEST = 58  # characters of what a method rewards, so that a row has at most 10
 
 def catalogue() -> str:
     """A Markdown table of all methods; those that installed packages add stand apart, below."""
-    others = added(GROUP)
+    others = added(ADDED)
     own, apart = ([method_named(n) for n in METHODS if (n in others) == kind] for kind in (False, True))
     return f"{table(own)}\n{APART}\n\n{table(apart)}" if apart else table(own)
 

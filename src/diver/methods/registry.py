@@ -17,7 +17,7 @@ from diver.losses import LOSSES, PolicyLoss
 from diver.methods.base import Method
 from diver.methods.grpo import Grpo
 
-GROUP = "diver.methods"
+ADDED = "methods"  # the kind of entry points
 CLASSES = {
     "grpo": "diver.methods.grpo:Grpo",
     "clip-higher": "diver.methods.grpo:ClipHigher",
@@ -66,11 +66,11 @@ class Methods(Mapping[str, Callable[[], Method]]):
             return import_object(CLASSES[name], "method.name")
         if name in own_losses():
             return partial(Grpo, name=name, loss=LOSSES[name]())
-        entry = added(GROUP)[name]
-        return checked(entry.load(), entry.value, Method, "method.name")
+        path = added(ADDED)[name].value
+        return checked(import_object(path, f"method.name = {name!r}"), path, Method, "method.name")
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**CLASSES, **own_losses(), **added(GROUP)})
+        return iter({**CLASSES, **own_losses(), **added(ADDED)})
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -141,7 +141,7 @@ def _find(name: str, known: Mapping[str, Callable[[], T]], base: type[T], where:
         return checked(import_object(name, where), name, base, where)
     if name not in known:
         if base is Method:
-            check_studies(GROUP, name, f"{where} = {name!r}")
+            check_studies(ADDED, name, f"{where} = {name!r}")
         choose(name, known, where)
     return known[name]
 

@@ -190,5 +190,5 @@ TESTBEDS = {
     "reasoning-gym": Entry("reasoning_gym", extra="reasoning-gym", tasks=True),
 }
 
-POLICIES = ("countdown", *STUDIES["diver.policies"])
+POLICIES = ("countdown", *STUDIES["policies"])
 """Starting policies, made by `scripts/starting_policy.py`: the first is in this package, the others in `studies/`."""

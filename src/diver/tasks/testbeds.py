@@ -46,7 +46,7 @@ def generate(source: Source, data: Data, count: int | None, *, held_out: bool, k
         raise DiverError(f"{source.path}: needs an extra: {install(extra)}")
     settings, named = getattr(data, section), {"task": task} if task else {}
     if not (draw := PROBLEMS.get(name)):
-        draw = _installed("diver.testbeds", name, f"{key}.path = {name!r}")
+        draw = _installed("testbeds", name, f"{key}.path = {name!r}")
     problems = draw(settings, count or settings.problems, held_out=held_out, **named)[: source.limit]
     return problems if source.verifier == "auto" else [replace(p, verifier=source.verifier) for p in problems]
 
@@ -61,12 +61,12 @@ def policy_folder(name: str = "countdown") -> Path | None:
         return Path(str(files("diver.tasks") / "countdown_policy"))
     if name not in POLICIES:
         return None
-    return _installed("diver.policies", name, f"the policy {name!r}")
+    return _installed("policies", name, f"the policy {name!r}")
 
 
-def _installed(group: str, name: str, what: str) -> Any:
-    """The object that an installed package adds to a group of entry points."""
-    if not (entry := added(group).get(name)):
-        check_studies(group, name, what)
+def _installed(kind: str, name: str, what: str) -> Any:
+    """The object that an installed package adds to a kind of entry points."""
+    if not (entry := added(kind).get(name)):
+        check_studies(kind, name, what)
         raise DiverError(f"{what} is not installed")
     return entry.load()
