@@ -4,6 +4,9 @@ Prints the size of src/diver (files, lines, lines of code, rooms, floors, functi
 and functions that one training step, one `diver eval` and one call of `diver.advantages` pass through. A room is what
 stands directly in src/diver; a floor is a step on the longest chain of rooms that import each other, imports in strings
 ("diver.x.y:name") included. Grading runs in other processes, which are not profiled.
+
+Ends with status 1 if a number is more than 5 % above its budget in house.toml. A change that needs more raises the
+budget there, and says why.
 """
 
 from __future__ import annotations
@@ -21,14 +24,18 @@ import sys
 import tempfile
 import threading
 import tokenize
+import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-SOURCE = Path(__file__).resolve().parents[1] / "src" / "diver"
-IMPORT_PATH = re.compile(r"diver(\.\w+)+(:\w+)?")
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE, STUDIES = ROOT / "src" / "diver", ROOT / "studies"
+NEIGHBOURS = ("grading", "rollouts", "pages", "sweep")
+TOLERANCE = 1.05
+IMPORT_PATH = re.compile(r"diver(\.\w+)+(\.|:)\w+")  # not "diver.methods", a group of entry points
 RECIPE = """
 [run]
 folder = "run"
@@ -98,6 +105,23 @@ def floors(graph: dict[str, set[str]]) -> tuple[int, list[str]]:
     return max(visit(room, ()) for room in graph), circles
 
 
+def only_raises(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether each statement of a function raises, or is an `if` or a loop whose statements raise."""
+    statements = function.body[1:] if ast.get_docstring(function) else function.body
+
+    def raises(statement: ast.stmt) -> bool:
+        if isinstance(statement, ast.If | ast.For):
+            return all(map(raises, [*statement.body, *statement.orelse]))
+        return isinstance(statement, ast.Raise)
+
+    return bool(statements) and all(map(raises, statements))
+
+
+def toml_rows(path: Path) -> int:
+    """Lines of a TOML file that are neither blank nor a comment."""
+    return sum(line.strip()[:1] not in ("", "#") for line in path.read_text(encoding="utf-8").splitlines())
+
+
 def size() -> dict[str, Any]:
     files = sorted(SOURCE.rglob("*.py"))
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
@@ -118,10 +142,22 @@ def size() -> dict[str, Any]:
     used = Counter(names)
     deepest, circles = floors(graph)
     text = [line for path in files for line in path.read_text(encoding="utf-8").splitlines()]
+    code_of = Counter[str]()
+    for path in files:
+        code_of[room_of(path)] += code_lines(path)
+    code = code_of.total()
+    raises = sum(isinstance(n, ast.Raise) for t in trees.values() for n in ast.walk(t))
     return {
         "files": len(files),
         "lines": len(text),
-        "lines of code": sum(map(code_lines, files)),
+        "lines of code": code,
+        "lines of code of the trainer": code - sum(code_of[room] for room in NEIGHBOURS),
+        **{f"lines of code of {room}": code_of[room] for room in sorted(graph) if room != "__main__"},
+        "rows of packaged TOML": sum(map(toml_rows, SOURCE.rglob("*.toml"))),
+        "lines of studies": sum(len(p.read_text(encoding="utf-8").splitlines()) for p in STUDIES.rglob("*.py")),
+        "raise per 1,000 lines of code": round(1000 * raises / code, 1),
+        "lines that are only a comment per 1,000": round(1000 * sum(t.lstrip()[:1] == "#" for t in text) / code, 1),
+        "functions that only raise": sum(map(only_raises, functions)),
         "lines longer than 120": sum(len(line) > 120 for line in text),
         "rooms": len(graph),
         "floors": deepest,
@@ -252,6 +288,13 @@ def main() -> None:
     print(json.dumps(found, indent=1))
     if target:
         target.write_text(json.dumps(found, indent=1) + "\n")
+    if above := over_budget(found, tomllib.loads((ROOT / "scripts" / "house.toml").read_text(encoding="utf-8"))):
+        fail("; ".join(above))
+
+
+def over_budget(found: Mapping[str, Any], budgets: Mapping[str, float]) -> list[str]:
+    """The numbers that are more than 5 % above their budget, in words."""
+    return [f"{name}: {found[name]}, budget {most}" for name, most in budgets.items() if found[name] > TOLERANCE * most]
 
 
 if __name__ == "__main__":

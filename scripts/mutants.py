@@ -5,7 +5,8 @@
     python scripts/mutants.py --jobs 2 --out table.md
 
 Works on a copy of the tracked files in a temporary folder. The tests of the table run once unbroken first:
-one that fails anyway is left out, so that it is not taken for one that notices.
+one that fails anyway is left out, so that it is not taken for one that notices. A mutant whose `python` is not
+installed is not run.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Mutant(NamedTuple):
     old: str
     new: str
     tests: list[str]
+    python: str = ""
+    """The interpreter of another environment, relative to the root, in which the tests run."""
 
 
 class Result(NamedTuple):
@@ -52,7 +55,7 @@ class Result(NamedTuple):
 
 def main() -> None:
     options = arguments()
-    mutants = chosen(options.names)
+    mutants = [m for m in chosen(options.names) if not m.python or (ROOT / m.python).exists()]
     if options.list:
         for m in mutants:
             print(f"{m.name:24} {m.file}: {m.what}")
@@ -120,7 +123,7 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def pytest(folder: Path, *words: str) -> tuple[int, str]:
+def pytest(folder: Path, *words: str, python: str = "") -> tuple[int, str]:
     """Exit code and output of pytest in a copy; -1 where it did not end in time."""
     env = {
         **os.environ,
@@ -130,7 +133,7 @@ def pytest(folder: Path, *words: str) -> tuple[int, str]:
         "DIVER_DATA": os.environ.get("DIVER_DATA", str(ROOT.parent / "shared" / "data")),
     }
     options = "-p no:xdist -p no:cacheprovider -rfE --tb=no".split()
-    command = [sys.executable, "-m", "pytest", *options, *words]
+    command = [str(ROOT / python) if python else sys.executable, "-m", "pytest", *options, *words]
     try:
         done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
@@ -140,12 +143,14 @@ def pytest(folder: Path, *words: str) -> tuple[int, str]:
 
 def fail_anyway(folder: Path, mutants: Sequence[Mutant]) -> list[str]:
     """The tests that fail in the code as it is; told, and left out from then on."""
-    tests = list(dict.fromkeys(t for m in mutants for t in m.tests))
-    print(f"{len(mutants)} mutants; first their {len(tests)} tests with nothing broken", flush=True)
-    code, output = pytest(folder, *tests)
-    if code not in (0, 1):
-        sys.exit(f"the tests do not run at all:\n{output[-2000:]}")
-    failing = FAILED.findall(output)
+    failing = []
+    for python in dict.fromkeys(m.python for m in mutants):
+        tests = list(dict.fromkeys(t for m in mutants if m.python == python for t in m.tests))
+        print(f"{len(mutants)} mutants; first {len(tests)} of their tests with nothing broken", flush=True)
+        code, output = pytest(folder, *tests, python=python)
+        if code not in (0, 1):
+            sys.exit(f"the tests do not run at all:\n{output[-2000:]}")
+        failing += FAILED.findall(output)
     for test in failing:
         print(f"fails with nothing broken, so it notices nothing: {test}")
     return failing
@@ -179,7 +184,7 @@ def tried(m: Mutant, folder: Path, failing: Sequence[str]) -> Result:
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace(m.old, m.new), encoding="utf-8")
     try:
-        code, output = pytest(folder, "-x", *m.tests, *(f"--deselect={test}" for test in failing))
+        code, output = pytest(folder, "-x", *m.tests, *(f"--deselect={test}" for test in failing), python=m.python)
     finally:
         path.write_text(text, encoding="utf-8")
     found = FAILED.search(output) if code == 1 else None

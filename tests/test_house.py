@@ -1,9 +1,11 @@
 """`scripts/house.py` measures this clone, or ends with status 1 and one line."""
 
+import ast
 import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import house
@@ -50,6 +52,40 @@ def test_a_run_without_a_function_of_the_library_is_an_error(monkeypatch, tmp_pa
 def test_what_is_measured_is_not_zero(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(sys, "argv", ["house.py"])
     monkeypatch.setattr(house, "PATHS", {"diver.advantages": house.advantages})
+    monkeypatch.setattr(house, "over_budget", lambda *_: [])  # the other paths are not measured here
     house.main()
     found = json.loads(capsys.readouterr().out)
     assert found["diver.advantages: functions"] > 10 and found["lines of code"] > 10_000
+
+
+def test_functions_that_only_raise():
+    code = """
+def one(x):
+    "Refuses."
+    if x:
+        raise ValueError
+    for y in x:
+        raise TypeError
+def two(x):
+    if x:
+        raise ValueError
+    return x
+def three():
+    "Nothing."
+"""
+    functions = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)]
+    assert [house.only_raises(function) for function in functions] == [True, False, False]
+
+
+def test_a_budget_may_be_passed_by_5_per_cent():
+    budgets = {"files": 100, "functions": 200}
+    assert house.over_budget({"files": 105, "functions": 200}, budgets) == []
+    assert house.over_budget({"files": 106, "functions": 211}, budgets) == [
+        "files: 106, budget 100", "functions: 211, budget 200",
+    ]  # fmt: skip
+
+
+def test_every_budget_is_of_a_number_that_is_measured():
+    budgets = tomllib.loads((ROOT / "scripts" / "house.toml").read_text(encoding="utf-8"))
+    paths = {f"{name}: {of}" for name in house.PATHS for of in ("files", "functions")}
+    assert budgets.keys() <= house.size().keys() | paths

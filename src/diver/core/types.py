@@ -47,6 +47,8 @@ class Grade(StrEnum):
 
 
 UNANSWERED = (Grade.NO_ANSWER, Grade.TRUNCATED)
+SCORED = frozenset({Grade.CORRECT, Grade.WRONG, *UNANSWERED})
+"""Grades that say something about the model; timeout and error do not: such a sample is left out of n."""
 
 
 class Reward(NamedTuple):
@@ -289,6 +291,18 @@ class Group:
 def trained_on(groups: Iterable[Group]) -> list[Group]:
     """What an update trains on of these groups: those with a rollout that is `trained`, without the others."""
     return [part for group in groups if (part := group.only(r.trained is True for r in group.rollouts))]
+
+
+def without_surplus(groups: Sequence[Group], size: int) -> tuple[list[Group], bool]:
+    """These groups, of which an update trains on the first `size` at most, and whether there are as many.
+
+    The last of several batches may have more groups than a step needs.
+    """
+    selected = [i for i, group in enumerate(groups) if any(r.trained for r in group.rollouts)]
+    kept = list(groups)
+    for i in selected[size:]:
+        kept[i] = kept[i].with_each(trained=[False] * len(kept[i]), advantage=[math.nan] * len(kept[i]))
+    return kept, len(selected) >= size
 
 
 def sampling_metrics(groups: Iterable[Group]) -> dict[str, float]:

@@ -3,23 +3,26 @@
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from textwrap import shorten
 from typing import Any
 
+from diver.core.extras import added
 from diver.core.tables import markdown
 from diver.core.types import DiverError
 from diver.integrations.api import advantages
 from diver.integrations.seam import SEAMS
-from diver.integrations.trl.objective import config
+from diver.integrations.trl.objective import SEAM, TRAINER, config
 from diver.integrations.verl.config import overrides
 from diver.methods import METHODS, NEEDS, Method, check_needs, method_named
-from diver.methods.contrib import CONTRIB
+from diver.methods.registry import ADDED
 
 ENGINES: dict[str, Callable[[Method], Any]] = {
     "built-in": lambda method: check_needs(method, "the built-in trainer", NEEDS),
     "TRL": config,
+    "DiverTrainer": partial(config, seam=TRAINER),
     "verl": overrides,
-    **{name: seam.usable for name, seam in SEAMS.items() if name != "TRL"},
+    **{name: seam.usable for name, seam in SEAMS.items() if seam not in (SEAM, TRAINER)},
     # the caller computes the loss
     "diver.advantages": lambda method: advantages(
         [], [], [], method, tokens=[], logprobs=[], keys=[], answer_ends=[], truncated=[], state={}, decode=str
@@ -38,17 +41,17 @@ def refusals(method: Method) -> dict[str, str]:
     return reasons
 
 
-MARKS = dict(zip(ENGINES, "BTVMSKCA", strict=True))
+MARKS = dict(zip(ENGINES, "BTDVMSKCA", strict=True))
 LEGEND = ", ".join(f"{mark} {name}" for name, mark in MARKS.items())
-APART = "contrib, each with a constant for which no source could be read (diver.methods.contrib):"
+APART = "Of installed packages. Those of the studies have a constant for which no source could be read:"
 WIDEST = 58  # characters of what a method rewards, so that a row has at most 100
 
 
 def catalogue() -> str:
-    """A Markdown table of all methods; those of contrib stand apart, below."""
-    methods = [method_named(name) for name in METHODS]
-    own, contrib = ([m for m in methods if (m.name in CONTRIB) == apart] for apart in (False, True))
-    return f"{table(own)}\n{APART}\n\n{table(contrib)}"
+    """A Markdown table of all methods; those that installed packages add stand apart, below."""
+    others = added(ADDED)
+    own, apart = ([method_named(n) for n in METHODS if (n in others) == kind] for kind in (False, True))
+    return f"{table(own)}\n{APART}\n\n{table(apart)}" if apart else table(own)
 
 
 def table(methods: Sequence[Method]) -> str:

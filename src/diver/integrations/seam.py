@@ -10,7 +10,7 @@ import numpy as np
 from diver.core.types import DiverError
 from diver.losses import CispoLoss, ClipLoss, GspoLoss, PolicyLoss, SapoLoss
 from diver.losses.base import Aggregation
-from diver.methods import Method, check_needs, method_named
+from diver.methods import NEEDS, Method, check_needs, method_named
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,11 @@ class Seam:
     """Whether it subtracts the mean of a group, which changes advantages that do not sum to 0."""
     per_token: bool = False
     """Whether it takes one advantage for each token."""
+    drops: bool = False
+    """Whether it trains on a part of the sampled rollouts, and samples further groups."""
     losses: tuple[type[PolicyLoss], ...] = (ClipLoss,)
-    """The losses that it has. TRL and ms-swift select tokens of high entropy in each micro-batch, which is another."""
+    """The losses that it has; `PolicyLoss` is all. TRL and ms-swift select tokens of high entropy in each micro-batch,
+    which is another."""
     aggregations: tuple[str, ...] = get_args(Aggregation)
     """How it can take the mean of them."""
     terms: tuple[str, ...] = ()
@@ -48,7 +51,7 @@ class Seam:
                 f"{name} has an advantage for each token, and {self.engine} takes one for a response; choose another "
                 "engine"
             )
-        if method.selection.drops:
+        if method.selection.drops and not self.drops:
             raise DiverError(
                 f"{name}: a selection drops rollouts, and {self.engine} trains on every one; choose another engine"
             )
@@ -56,7 +59,7 @@ class Seam:
             raise DiverError(
                 f"method.overlong.max_tokens: {self.engine} does not say what the length limit is; give it here"
             )
-        if type(method.loss) not in self.losses:
+        if type(method.loss) not in self.losses and PolicyLoss not in self.losses:
             raise DiverError(
                 f"method.loss.name = {method.loss.name!r}: the {self.engine} adapter does not support this loss; train "
                 "this method with another engine"
@@ -93,6 +96,15 @@ SEAMS = {
             knows_limit=True,
         ),
         Seam(
+            "DiverTrainer",
+            carries=NEEDS,
+            per_token=True,
+            drops=True,
+            losses=(PolicyLoss,),
+            terms=("kl_coef", "entropy_coef"),
+            knows_limit=True,
+        ),
+        Seam(
             "ms-swift",
             carries=("responses", "grades", "keys"),
             subtracts_mean=True,
@@ -120,7 +132,7 @@ SEAMS = {
         Seam("tinker-cookbook", carries=("responses", "tokens", "logprobs", "decode"), subtracts_mean=True),
     )
 }
-"""What each adapter provides. None provides a `state`, which it could not save with the engine's checkpoint."""
+"""What each adapter provides. Only DiverTrainer provides a `state`, which it saves with TRL's checkpoint."""
 
 
 def written_by_policy(loss_mask: Sequence[float] | None, length: int) -> np.ndarray:

@@ -488,7 +488,7 @@ def check_needs(method: Method, engine: str, carries: Collection[str]) -> None:
     if "replay" in missing:
         raise DiverError(
             f"method {method.name!r} adds replayed rollouts to each update (method.replay), which {engine} does not "
-            "provide; the built-in trainer and verl do"
+            "provide; the built-in trainer, verl and DiverTrainer (--engine trl) do"
         )
     if missing:
         raise DiverError(f"method {method.name!r} needs {', '.join(missing)}, which {engine} does not provide")

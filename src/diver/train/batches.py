@@ -9,7 +9,7 @@ has dropout, the responses to a prompt share what is dropped of it.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from transformers.cache_utils import DynamicLayer
 from diver.core.types import Group
 from diver.sample.policy import attention, hidden_states
 
+T = TypeVar("T")
 NAME = "diver_shared_prompts"  # name under which the attention is registered
 
 
@@ -78,6 +79,15 @@ def rows_of(groups: Sequence[Group], weights: Sequence[float]) -> list[Row]:
         rows.append(Row(prompt, *r.sequence, r.logprobs, advantages, weight, start))  # type: ignore[arg-type]
         start += r.length
     return rows
+
+
+def mini_batches(groups: Sequence[T], size: int) -> list[Sequence[T]]:
+    """The mini-batches of a step, of at most `size` groups each.
+
+    Their sizes are about equal where a selection left out groups: those of a small last one would weigh more.
+    """
+    count = -(-len(groups) // size)
+    return [groups[i * len(groups) // count : (i + 1) * len(groups) // count] for i in range(count)]
 
 
 def micro_batches(rows: Sequence[Row], budget: int, *, shared: bool = False) -> list[list[Row]]:

@@ -21,7 +21,7 @@ from diver.core.progress import progress_bar
 from diver.core.run_folder import RunFolder
 from diver.core.seeds import draw_indices, stream_seed
 from diver.core.tables import counted
-from diver.core.types import DiverError, Grade, Group, Progress, sampling_metrics, trained_on
+from diver.core.types import DiverError, Grade, Group, Progress, sampling_metrics, trained_on, without_surplus
 from diver.evaluate.evaluate import Task, evaluate, metrics
 from diver.grading import verify, with_keys
 from diver.methods import check_replayed
@@ -194,11 +194,9 @@ class Trainer:
                     batch = with_keys(batch)
             with _timed(timings, "diversity", bar):
                 shaped += self.method.shaped(batch, progress, self.decode, self.state)
-            selected = [i for i, group in enumerate(shaped) if any(r.trained for r in group.rollouts)]
-            if len(selected) >= train.batch_size:
+            shaped, enough = without_surplus(shaped, train.batch_size)
+            if enough:
                 break
-        for i in selected[train.batch_size :]:  # the last batch may have more than the step needs
-            shaped[i] = shaped[i].with_each(trained=[False] * len(shaped[i]), advantage=[float("nan")] * len(shaped[i]))
         return shaped
 
     def _check_verifier(self, batch: list[Group]) -> None:

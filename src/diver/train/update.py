@@ -25,7 +25,16 @@ from diver.losses.base import Tokens, kl_to_reference, row_weights
 from diver.methods.replay import replay_metrics, weights_of
 from diver.recipe.sections import Update
 from diver.sample.policy import Policy, hidden_states, logits_of, token_logprobs
-from diver.train.batches import Batch, Row, before_responses, collate, micro_batches, rows_of, shares_prompts
+from diver.train.batches import (
+    Batch,
+    Row,
+    before_responses,
+    collate,
+    micro_batches,
+    mini_batches,
+    rows_of,
+    shares_prompts,
+)
 
 ANCHOR = "loss.anchor"
 """Its key in the state."""
@@ -173,18 +182,16 @@ def update(
     norms: list[float] = []
     mismatch = 0.0
     policy.model.train()
-    # Their sizes are about equal where a selection left out groups: those of a small last one would weigh more.
-    count = -(-len(groups) // config.mini_batch_size)
-    mini_batches = [groups[i * len(groups) // count : (i + 1) * len(groups) // count] for i in range(count)]
+    batches = mini_batches(groups, config.mini_batch_size)
     if loss.recomputes_logprobs:
-        mini_batches = [_recomputed(policy, batch, loss, config, temperature) for batch in mini_batches]
+        batches = [_recomputed(policy, batch, loss, config, temperature) for batch in batches]
     parameters = [p for p in policy.model.parameters() if p.requires_grad]
-    shares = [list((replayed or [])[i :: len(mini_batches)]) for i in range(len(mini_batches))]
+    shares = [list((replayed or [])[i :: len(batches)]) for i in range(len(batches))]
     if replayed:  # KL and entropy terms apply to sampled rollouts only
         without_terms = dataclasses.replace(loss, kl_coef=0.0, entropy_coef=0.0)
         of_all = dataclasses.replace(config, skip_zero_advantage=False)  # they need not have log-probs yet
         shares = [_recomputed(policy, share, without_terms, of_all, temperature) for share in shares]
-    for i, (mini_batch, share) in enumerate(zip(mini_batches, shares, strict=True)):
+    for i, (mini_batch, share) in enumerate(zip(batches, shares, strict=True)):
         # Zeros, not None: AdamW leaves out a parameter without a gradient, momentum and all.
         for p in parameters:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad.zero_()

@@ -20,6 +20,7 @@ ENVIRONMENT = {
     "VERL_ENGINE_DEVICE": "cuda",  # the key under which verl keeps FSDP
     "HYDRA_FULL_ERROR": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_raylet_start_wait_time_s": "300",  # its 60 seconds are short where tests run side by side
     "RAY_worker_niceness": "0",  # Ray's 15 leaves its workers a thirtieth of the time that a test beside them has
     # vLLM: in one process, nothing compiled (a minute of g++), a GB for keys and values, no address but this machine's
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",

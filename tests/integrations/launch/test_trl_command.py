@@ -110,7 +110,7 @@ def test_the_verb_prints_and_refuses(capsys, monkeypatch, tmp_path):
     assert "train.micro_batch_tokens" in printed and "train.learning_rate" not in printed.split("not in GRPOConfig")[1]
     assert not list(tmp_path.iterdir())
     for given, told in (
-        (["--method", "clip-cov"], "method.loss.name = 'clip-cov': the TRL adapter does not support this loss"),
+        (["--sample.stop_token_ids", "7"], "cannot be run with trl: TRL ends a response by the end tokens"),
         (["--trl.vllm", "yes"], "command line: "),
         (["--restart"], "command line: --restart: only the built-in engine has it; give another --run.folder"),
         (["--seeds", "0..1"], "command line: --seeds: only the built-in engine has it; give --run.seed and --run.fol"),

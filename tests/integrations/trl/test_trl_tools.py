@@ -16,7 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import diver
 from diver.core.turns import Action, turns_of
-from diver.integrations.trl import GroupAdvantage, config
+from diver.integrations.trl import DiverTrainer, GroupAdvantage, GroupOutcome, config
 from diver.integrations.trl.objective import installed
 from diver.methods import method_named
 from diver.sample.base import is_truncated
@@ -48,6 +48,22 @@ PARSED = {
     },
 }
 ROWS, G, LIMIT = 16, 8, 24
+OPTIONS = {
+    "num_generations": G,
+    "per_device_train_batch_size": ROWS,
+    "gradient_accumulation_steps": 1,
+    "max_completion_length": LIMIT,
+    "max_steps": 1,
+    "generation_kwargs": {"suppress_tokens": [*range(len(POLICY), len(POLICY) + len(ENVIRONMENT))]},
+    "log_completions": True,
+    "num_completions_to_print": 0,
+    "save_strategy": "no",
+    "report_to": "none",
+    "use_cpu": True,
+    "bf16": False,
+    "gradient_checkpointing": False,
+    "disable_tqdm": True,
+}
 METHODS = [*map(method_named, ("grpo", "diver-mix", "diver-actions"))]
 
 
@@ -108,6 +124,10 @@ SOURCES = {
 }
 
 
+def rows():
+    return Dataset.from_list([{"prompt": [{"role": "user", "content": text}]} for text in ("goal", "goal wall")])
+
+
 class Recorded(GroupAdvantage):
     def __call__(self, prompts, completions, completion_ids, **given):
         self.found = super().__call__(prompts, completions, completion_ids, **given)
@@ -125,29 +145,11 @@ def test_the_advantages_are_those_of_the_drop_in_and_no_token_of_a_tool_is_train
         return outcomes
 
     tokenizer, model = policy()
-    args = trl.GRPOConfig(
-        str(tmp_path),
-        **config(method),
-        num_generations=G,
-        per_device_train_batch_size=ROWS,
-        gradient_accumulation_steps=1,
-        max_completion_length=LIMIT,
-        max_steps=1,
-        generation_kwargs={"suppress_tokens": [*range(len(POLICY), len(POLICY) + len(ENVIRONMENT))]},
-        log_completions=True,
-        num_completions_to_print=0,
-        save_strategy="no",
-        report_to="none",
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        disable_tqdm=True,
-    )
-    data = Dataset.from_list([{"prompt": [{"role": "user", "content": text}]} for text in ("goal", "goal wall")])
+    args = trl.GRPOConfig(str(tmp_path), **config(method), **OPTIONS)
     reward = Recorded(method, args, tokenizer, outcome=told, answer_ends=lambda **_: [None] * ROWS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        trainer = trl.GRPOTrainer(model, reward, args=args, train_dataset=data, processing_class=tokenizer, **given)
+        trainer = trl.GRPOTrainer(model, reward, args=args, train_dataset=rows(), processing_class=tokenizer, **given)
     scored, trained, states = [], [], []
     score, compute = trainer._generate_and_score_completions, trainer._compute_loss
     trainer._generate_and_score_completions = lambda inputs: scored.append(score(inputs)) or scored[-1]
@@ -193,3 +195,33 @@ def test_the_advantages_are_those_of_the_drop_in_and_no_token_of_a_tool_is_train
 
     read = [rollout.actions for group in diver.read(tmp_path / "completions") for rollout in group.rollouts]
     assert read == [(*actions_of(completion),) for completion in reward.completions]
+
+
+def test_the_trainer_has_an_advantage_for_each_turn(tmp_path):
+    """gigpo, by `diver.advantages` on the same messages, tokens and masks."""
+    method, given, groups = method_named("gigpo", loss={"kl_coef": 0.0}), {}, []
+
+    def told(**columns):
+        given.update(columns, outcomes=solved_by_calls(**columns))
+        given["completions"] = [[*completion] for completion in columns["completions"]]
+        return given["outcomes"]
+
+    tokenizer, model = policy()
+    args = trl.GRPOConfig(str(tmp_path), **DiverTrainer.config(method), **OPTIONS)
+    reward = GroupOutcome(method, args, tokenizer, outcome=told, on_step=lambda step, found, _: groups.extend(found))
+    trainer = DiverTrainer(model, reward, args=args, train_dataset=rows(), processing_class=tokenizer, tools=[walk])
+    compute, trained = trainer._compute_loss, []
+    trainer._compute_loss = lambda model, inputs: trained.append(inputs) or compute(model, inputs)
+    trainer.train()
+
+    sequences = [rollout.sequence for group in groups for rollout in group.rollouts]
+    assert [ids.tolist() for ids, _ in sequences] == [[*ids] for ids in given["completion_ids"]]
+    assert all(((ids < len(POLICY)) == mask).all() for ids, mask in sequences)
+    known = {"tokens": [ids.tolist() for ids, _ in sequences], "masks": [mask.tolist() for _, mask in sequences]}
+    indices = [i // G for i in range(ROWS)]
+    expected = diver.advantages(given["completions"], given["outcomes"], indices, method, **known)
+    (batch,) = trained
+    for found, mask, wanted, (_, own) in zip(batch["advantages"], batch["mask"], expected, sequences, strict=True):
+        assert mask.sum() == own.sum()
+        np.testing.assert_allclose(found[mask], wanted[own], atol=1e-6)
+    assert len({float(a) for row in expected for a in row}) > 4

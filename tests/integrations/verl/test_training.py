@@ -1,5 +1,6 @@
 """Stock verl with Ray on this machine's CPU trains the bundled policy on Countdown, end to end, with the plugin."""
 
+import dataclasses
 import json
 import math
 import os
@@ -17,9 +18,10 @@ import on_cpu
 import stock
 
 from diver.core.types import Grade, Group, Problem, Progress, Reward, Rollout
-from diver.grading import grade, with_keys
+from diver.grading import Verification, grade, with_keys
 from diver.methods import method_named
 from diver.recipe.data import Countdown
+from diver.recipe.recipe import identity
 from diver.tasks import countdown
 
 MIX = {
@@ -95,14 +97,20 @@ def check_step(folder, step, method, steps, logged):
 
 def test_diver_mix_selects_and_resumes_after_a_kill(folder):
     """4 steps with 2G -> G selection, killed with -9 after the second checkpoint and started again for 5:
-    lambda falls as begun. Dynamic sampling is verl's own, by the outcome: it replaces groups without a signal."""
+    lambda falls as begun. Dynamic sampling is verl's own, by the outcome: it replaces groups without a signal. The run
+    folder has them, too, as not trained on."""
     method = method_named(**MIX)
     options = {"trainer.save_freq": 1, "trainer.resume_mode": "auto"}
-    arguments = stock.command(folder, method, 4, setting={"method": MIX}, **options)
+    run = folder / "run"
+    run.mkdir()
+    settings = {"method": dataclasses.asdict(method), "verify": dataclasses.asdict(Verification())}
+    (run / "config.json").write_text(json.dumps({"identity": identity(settings)}))
+    setting = {"method": MIX, "run": {"folder": str(run)}}
+    arguments = stock.command(folder, method, 4, setting=setting, **options)
     kept = stock.started(folder, arguments, 2)
     before = stock.metrics(folder)
     assert 1 in before and 4 not in before
-    extended = stock.command(folder, method, 5, setting={"method": MIX}, **options)
+    extended = stock.command(folder, method, 5, setting=setting, **options)
     said = stock.run(folder, extended, VERL_FILE_LOGGER_PATH=str(folder / "resumed.jsonl"))
     after = stock.metrics(folder, "resumed.jsonl")
     assert list(after) == list(range(kept + 1, 6)) and f"global_step_{kept}" in said
@@ -110,7 +118,17 @@ def test_diver_mix_selects_and_resumes_after_a_kill(folder):
     for step in sorted({1, *after}):
         row = check_step(folder, step, method, 4, logged[step])
         assert row["diver/shaping/coef"] == pytest.approx(0.1 * (1 - (step - 1) / 4))
-        assert row["diver/group/solve_none"] == row["diver/group/solve_all"] == 0 < row["diver/reward/outcome"] < 1
+        without_signal = row.get("training/filter_groups/evicted_samples", 0)
+        more = row.get("training/filter_groups/discarded_surplus_samples", 0)
+        sampled = stock.PROMPTS + without_signal + more
+        assert row["diver/group/solve_none"] + row["diver/group/solve_all"] == pytest.approx(without_signal / sampled)
+        stored = [json.loads(line) for line in (run / "rollouts" / f"step_{step:04d}.jsonl").read_text().splitlines()]
+        assert len(stored) == 2 * stock.GROUP * sampled
+        assert row["diver/reward/outcome"] == pytest.approx(np.mean([r["reward"]["outcome"] for r in stored]))
+        assert sum(r["trained"] for r in stored) == stock.GROUP * stock.PROMPTS
+        left_out = [r for r in stored if r["group"] >= stock.PROMPTS]
+        assert not any(r["trained"] for r in left_out)
+    assert sum(row.get("training/filter_groups/evicted_samples", 0) for row in logged.values()) > 0
     for step in after:  # rewards/mean is of the rows that are trained on, reward/outcome of all samples
         assert after[step]["diver/reward/shaped"] == pytest.approx(after[step]["critic/rewards/mean"], abs=1e-6)
     assert any(row["diver/reward/outcome"] != row["critic/score/mean"] for row in logged.values())

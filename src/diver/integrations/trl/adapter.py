@@ -11,6 +11,7 @@ a group already have mean 0, so they come through unchanged (to float32, in whic
 import math
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import compress
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from diver.core.turns import Turn, content_text, turns_of
-from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, sampling_metrics
+from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, State, sampling_metrics
 from diver.grading import DEFAULT, get_grader, in_thought, opens_thought, verdicts, with_keys
 from diver.grading.settings import Verification
 from diver.integrations.schedule import schedule_steps
@@ -70,6 +71,8 @@ class GroupAdvantage:
     __name__ = "diver"  # TRL logs the function under this name
     stock = True
     """Whether the trainer is TRL's, whose data set is read and whose batches are compared."""
+    seam = SEAM
+    """What the trainer carries."""
 
     def __init__(
         self,
@@ -86,9 +89,9 @@ class GroupAdvantage:
         problems: Mapping[str, Problem] | None = None,
         on_step: Callable[[int, list[Group], Mapping[str, float]], None] | None = None,
     ) -> None:
-        self.tokenizer, self._decode, self._unlimited = tokenizer, decoder(tokenizer), SEAM.usable(method)
+        self.tokenizer, self._decode, self._unlimited = tokenizer, decoder(tokenizer), self.seam.usable(method)
         self._use(args)
-        for departure in departures(args, self.method):
+        for departure in departures(args, self.method, self.seam):
             warnings.warn(departure, stacklevel=2)
         if outcome is not None and (missing := sorted(self.method.needs & {"grades", "keys"})):
             raise DiverError(
@@ -107,6 +110,8 @@ class GroupAdvantage:
         """Problems whose answers are letters now, by the question and the number that stands for the letter."""
         self._place: tuple[Any, int, int] = (None, 0, 0)
         """The trainer's state at the last call, its optimizer step, and the generations before it in this step."""
+        self.times: defaultdict[str, float] = defaultdict(float)
+        """Seconds since the last report, by metric."""
 
     def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **inputs: Any
@@ -116,7 +121,7 @@ class GroupAdvantage:
         trainer = calling_trainer(inputs)
         self._use(self.args if trainer is None else trainer.args)
         if trainer is not None:
-            check_trainer(trainer, self.entry, config(self.method))
+            check_trainer(trainer, self.entry, config(self.method, self.seam))
             self.ends |= {*getattr(trainer, "eos_token_ids", ())}
             if self.stock and not hasattr(trainer, "diver_comparison"):
                 Comparison(trainer)
@@ -127,63 +132,87 @@ class GroupAdvantage:
         rows, first, progress = gathered(
             lambda: (grade(), self._progress(inputs["trainer_state"]) if training else None)
         )
-        verified = time.perf_counter()
-        log_metric = inputs.get("log_metric", lambda name, value: None)  # since TRL 1.0
-        log_extra = inputs.get("log_extra", lambda name, values: None)
+        self.times["time/verify"] += time.perf_counter() - start
         own = slice(first, first + len(prompts))
         if progress is None:
             size = getattr(self.args, "num_generations_eval", None) or self.args.num_generations
-            return self._evaluated(self._groups(rows, size), own, log_metric, log_extra)
-        sampled = self._groups(rows, self.args.num_generations)
-        if "keys" in self.method.needs:
-            sampled = with_keys(sampled)
-        applies = [not np.isnan(group.outcomes).any() for group in sampled]
-        trained = self.method.apply(list(compress(sampled, applies)), progress, self._decode)
-        shaped = iter(trained)
-        groups = [
-            next(shaped) if a else g.with_each(advantage=[0.0] * len(g)) for g, a in zip(sampled, applies, strict=True)
-        ]
-        metrics = {"time/verify": verified - start, "time/diversity": time.perf_counter() - verified}
-        if trained:
-            metrics |= self.method.metrics(trained, progress) | sampling_metrics(trained)
-        else:
-            warnings.warn("diver: no function of `outcome` gives a number for this batch: no gradient", stacklevel=2)
-        for name, value in metrics.items():
-            log_metric(name, value)
-        rollouts = self._tabled(groups, own, log_extra)
-        if self.on_step:
-            self.on_step(progress.step + 1, trained, metrics)
+            return self._evaluated(self._groups(rows, size), own, inputs)
+        rollouts = self._trained(self._groups(rows, self.args.num_generations), progress, own, inputs)
         if trainer is not None and self.stock:
             trainer.diver_comparison.expect(self.method, [*zip(map(list, completion_ids), rollouts, strict=True)])
-        return [r.advantage for r in rollouts]
+        return [self._returned(r) for r in rollouts]
 
-    def _tabled(
-        self, groups: Sequence[Group], own: slice, log_extra: Callable[[str, list[float]], None]
+    def _returned(self, rollout: Rollout) -> float:
+        return rollout.advantage
+
+    def _trained(
+        self, sampled: Sequence[Group], progress: Progress, own: slice, inputs: Mapping[str, Any]
     ) -> list[Rollout]:
+        """This process's rollouts with their advantages; metrics and columns are logged."""
+        groups = self.shaped(sampled, progress)
+        log_metric = inputs.get("log_metric", lambda name, value: None)  # since TRL 1.0
+        for name, value in self.reported(groups, progress).items():
+            log_metric(name, value)
+        return self._tabled(groups, own, inputs)
+
+    def shaped(self, sampled: Sequence[Group], progress: Progress, state: State | None = None) -> list[Group]:
+        """The groups as the method shapes them; one without outcomes has the advantage 0."""
+        start = time.perf_counter()
+        applies = [not np.isnan(group.outcomes).any() for group in sampled]
+        given = list(compress(sampled, applies))
+        if "keys" in self.method.needs:
+            given = with_keys(given)
+        shaped = iter(self.method.shaped(given, progress, self._decode, state))
+        trained = not self.method.selection.drops
+        groups = [
+            next(shaped) if a else g.with_each(advantage=[0.0] * len(g), trained=[trained] * len(g))
+            for g, a in zip(sampled, applies, strict=True)
+        ]
+        self.times["time/diversity"] += time.perf_counter() - start
+        return groups
+
+    def reported(
+        self, groups: Sequence[Group], progress: Progress, further: Mapping[str, float] | None = None
+    ) -> dict[str, float]:
+        """The metrics of shaped groups, which `on_step` is given; `further` are added to them."""
+        scored = [group for group in groups if not np.isnan(group.outcomes).any()]
+        metrics = {**self.times, **(further or {})}
+        self.times.clear()
+        if scored:
+            metrics |= self.method.metrics(scored, progress) | sampling_metrics(scored)
+        else:
+            warnings.warn("diver: no function of `outcome` gives a number for this batch: no gradient", stacklevel=2)
+        if self.on_step:
+            self.on_step(progress.step + 1, scored, metrics)
+        return metrics
+
+    def _tabled(self, groups: Sequence[Group], own: slice, inputs: Mapping[str, Any]) -> list[Rollout]:
         """This process's rollouts, after their columns are given to TRL's table of completions.
 
         TRL keeps the last values of each column, so every call gives all columns, NaN where a value is unknown.
         """
         rollouts = [r for group in groups for r in group.rollouts][own]
-        log_extra("outcome", [r.reward.outcome if r.reward else math.nan for r in rollouts])
-        for name in dict.fromkeys(self.method.metric_names):
-            log_extra(name, [r.diversity.get(name, math.nan) for r in rollouts])
+        log_extra = inputs.get("log_extra", lambda name, values: None)
+        for name, values in self.columns_of(rollouts).items():
+            log_extra(name, values)
         return rollouts
 
-    def _evaluated(
-        self,
-        groups: Sequence[Group],
-        own: slice,
-        log_metric: Callable[[str, float], None],
-        log_extra: Callable[[str, list[float]], None],
-    ) -> list[float]:
+    def columns_of(self, rollouts: Sequence[Rollout]) -> dict[str, list[float]]:
+        """Our columns of TRL's table of completions."""
+        return {
+            "outcome": [r.reward.outcome if r.reward else math.nan for r in rollouts],
+            **{n: [r.diversity.get(n, math.nan) for r in rollouts] for n in dict.fromkeys(self.method.metric_names)},
+        }
+
+    def _evaluated(self, groups: Sequence[Group], own: slice, inputs: Mapping[str, Any]) -> list[float]:
         """This process's outcomes, NaN if no function is for a prompt: an evaluation has no advantages."""
         outcomes = np.concatenate([group.outcomes for group in groups])
         scored = [group for group in groups if not np.isnan(group.outcomes).any()]
         metrics = {"reward/outcome": float(np.nanmean(outcomes))} | sampling_metrics(scored) if scored else {}
+        log_metric = inputs.get("log_metric", lambda name, value: None)
         for name, value in metrics.items():
             log_metric(name, value)
-        self._tabled(groups, own, log_extra)
+        self._tabled(groups, own, inputs)
         return outcomes[own].tolist()
 
     def _use(self, args: Any) -> None:
@@ -192,7 +221,7 @@ class GroupAdvantage:
         if limit is None and overlong and not overlong.max_tokens:
             raise DiverError("method.overlong.max_tokens: max_completion_length is None, so give the limit here")
         self.args, self.method = args, self._unlimited if limit is None else self._unlimited.limited(limit)
-        check(args, self.method)
+        check(args, self.method, self.seam)
 
     def _graded(
         self,
@@ -276,7 +305,7 @@ class GroupAdvantage:
         turns = _turns(completion)
         texts = [turn.text for turn in turns if turn.by_policy]
         answered = len(texts) < len(turns)
-        if answered and mask is None and "tokens" in self.method.needs:
+        if self.seam is SEAM and answered and mask is None and "tokens" in self.method.needs:
             raise DiverError(
                 f"method {self.method.name!r} needs tokens, and TRL does not say which tokens of a trajectory are a "
                 "tool's; choose a method without lengths (overlong, diversity.horizon)"

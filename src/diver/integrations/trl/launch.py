@@ -1,4 +1,4 @@
-"""Convert a recipe to the arguments of TRL's GRPOTrainer. Neither TRL nor torch is imported."""
+"""Convert a recipe to the arguments of DiverTrainer. Neither TRL nor torch is imported."""
 
 import re
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 
 from diver.core.types import DiverError
 from diver.integrations.keys import mapped, read_keys
-from diver.integrations.trl.objective import config
+from diver.integrations.trl.objective import TRAINER, config
 from diver.recipe.recipe import Recipe
 
 STEPS = {
@@ -40,16 +40,18 @@ def arguments(recipe: Recipe) -> dict[str, Any]:
     """
     train, trl, log = recipe.train, recipe.trl, recipe.log
     updates = train.batch_size // train.mini_batch_size
-    rows = train.mini_batch_size * recipe.sample.group_size
+    sampled = recipe.sample.group_size * recipe.method.selection.multiplier
+    rows = train.mini_batch_size * sampled
     if rows % trl.processes:
         raise DiverError(f"trl.processes = {trl.processes} must divide the {rows} responses of a mini-batch")
     of_process = rows // trl.processes
     per_device = max(n for n in range(1, min(trl.rows_per_device, of_process) + 1) if of_process % n == 0)
-    objective = config(recipe.method)
+    objective = config(recipe.method, TRAINER)
     fields = {
         **dict(mapped(recipe, "trl")),
         **objective,
         **STEPS,
+        "num_generations": sampled,
         "output_dir": str(recipe.folder / "trl"),
         "per_device_train_batch_size": per_device,
         "gradient_accumulation_steps": of_process // per_device,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from diver.core.types import DiverError
-from diver.integrations.seam import SEAMS
+from diver.integrations.seam import SEAMS, Seam
 from diver.integrations.versions import oldest
 from diver.losses import CispoLoss, ClipLoss, GspoLoss, PolicyLoss, SapoLoss
 from diver.methods import Method
@@ -23,7 +23,8 @@ POLICY_LOSSES: dict[type[PolicyLoss], tuple[dict[str, str], dict[str, Any]]] = {
     ),
 }
 """The losses that TRL has: option of GRPOConfig -> our setting, and the options that make TRL's loss that one."""
-SEAM = SEAMS["TRL"]
+SEAM, TRAINER = SEAMS["TRL"], SEAMS["DiverTrainer"]
+"""That of a reward function with a stock trainer, and that of `DiverTrainer`."""
 OBJECTIVE: dict[str, Any] = {
     "scale_rewards": "none",
     "multi_objective_aggregation": "sum_then_normalize",
@@ -61,16 +62,20 @@ BY_STEPS = (1, 10)
 """The first TRL whose sum over tokens counts no padding."""
 
 
-def config(method: str | Method) -> dict[str, Any]:
+def config(method: str | Method, seam: Seam = SEAM) -> dict[str, Any]:
     """What a GRPOConfig must say for `method`: clipping, aggregation, KL, entropy, and that TRL scales nothing.
 
     Fields that the installed TRL lacks are left out where it does the same
-    without them.
+    without them. With the seam of DiverTrainer, which has the loss of the method, the fields say what that loss is.
 
     Raises:
-        DiverError: TRL's seam, or the installed TRL, does not support the method.
+        DiverError: the seam, or the installed TRL, does not support the method.
     """
-    loss = SEAM.usable(method).loss
+    loss = seam.usable(method).loss
+    if seam is TRAINER:
+        told = {"epsilon": getattr(loss, "clip_low", 0.2), "epsilon_high": getattr(loss, "clip_high", 0.2)}
+        terms = {"beta": loss.kl_coef, "entropy_coef": loss.entropy_coef, "loss_type": LOSS_TYPES[loss.aggregation]}
+        return known({**OBJECTIVE, **told, **terms})
     if loss.entropy_coef and loss.aggregation == "token-sum":
         raise DiverError(
             f"method.loss.entropy_coef = {loss.entropy_coef}: TRL adds the mean entropy of the tokens that count, "
@@ -134,7 +139,7 @@ def dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-def departures(args: Any, method: Method) -> Iterator[str]:
+def departures(args: Any, method: Method, seam: Seam = SEAM) -> Iterator[str]:
     """In what TRL's loss with `args` departs from that of the method, which is allowed; a sentence for each."""
     mode, *bounds = (
         getattr(args, f"vllm_importance_sampling_{name}", None) for name in ("mode", "clip_min", "clip_max")
@@ -146,6 +151,8 @@ def departures(args: Any, method: Method) -> Iterator[str]:
             "GRPOConfig.vllm_importance_sampling_correction: TRL multiplies the loss by a ratio that is no part of the "
             "method; docs/engines/trl.md#vllm has the bounds with which the ratio is 1"
         )
+    if seam is TRAINER:
+        return
     steps, each, loss = args.steps_per_generation, args.gradient_accumulation_steps, method.loss
     if loss.aggregation == "token-mean" and steps != each:
         told = "TRL divides the loss of a step by the mean tokens of the generation's steps, and the method by its own"
@@ -155,9 +162,9 @@ def departures(args: Any, method: Method) -> Iterator[str]:
         yield f"GRPOConfig.entropy_coef: {told}; of one micro-batch with loss_type 'dapo' they are equal"
 
 
-def check(args: Any, method: Method) -> None:
+def check(args: Any, method: Method, seam: Seam = SEAM) -> None:
     """Raises DiverError if the GRPOConfig `args` would change advantages, or has another objective than `method`."""
-    wanted, unsloth = config(method), type(args).__name__.startswith("Unsloth")
+    wanted, unsloth = config(method, seam), type(args).__name__.startswith("Unsloth")
     if missing := [name for name in wanted if not hasattr(args, name)]:
         raise DiverError(
             f"{type(args).__name__} has no {', '.join(missing)}: give a GRPOConfig and train with GRPOTrainer; TRL's "

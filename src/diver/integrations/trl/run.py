@@ -1,4 +1,4 @@
-"""A run by TRL's GRPOTrainer, in this process or in this one of several, with our run folder beside TRL's own."""
+"""A run by DiverTrainer, in this process or in this one of several, with our run folder beside TRL's own."""
 
 import contextlib
 import sys
@@ -12,7 +12,7 @@ from accelerate import PartialState
 from datasets import Dataset
 from transformers import BitsAndBytesConfig, GenerationConfig, TrainerCallback
 from transformers.utils import GENERATION_CONFIG_NAME
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig
 
 from diver.core.extras import missing
 from diver.core.run_folder import RunFolder
@@ -20,9 +20,9 @@ from diver.core.seeds import draw_indices
 from diver.core.types import DiverError, Group
 from diver.integrations.keys import also_named
 from diver.integrations.trl import objective
-from diver.integrations.trl.adapter import GroupAdvantage
 from diver.integrations.trl.launch import adapters, arguments, identity
 from diver.integrations.trl.objective import dotted, installed
+from diver.integrations.trl.trainer import DiverTrainer, GroupOutcome
 from diver.integrations.versions import oldest
 from diver.recipe.recipe import Recipe
 from diver.recipe.run import open_run
@@ -117,7 +117,7 @@ def run(recipe: Recipe) -> None:
         folder.check_saved(done // updates, recipe.train.save_steps)
     problems, _, tokenizer, _ = prepare(recipe)
     recorder = RunRecorder(folder, updates, stop) if folder else None
-    reward = GroupAdvantage(
+    reward = GroupOutcome(
         recipe.method,
         args,
         tokenizer,
@@ -128,7 +128,7 @@ def run(recipe: Recipe) -> None:
     # The rows of all steps, one after another, as the built-in trainer takes the problems: TRL's own shuffling begins
     # anew when a run resumes, so after the first epoch it would repeat the first one's order.
     rows, seed = Dataset.from_list(_rows(problems, tokenizer)), recipe.run.seed
-    trainer = GRPOTrainer(
+    trainer = DiverTrainer(
         str(policy_folder(recipe.model.path) or Path(recipe.model.path).expanduser()),
         reward,
         args=args,
@@ -138,6 +138,7 @@ def run(recipe: Recipe) -> None:
         peft_config=_lora(recipe),
         quantization_config=_quantization(recipe),
     )
+    trainer.pool = rows
     # What TRL leaves open, `generate` takes from the model's own configuration, and would sample by it.
     own = trainer.model.generation_config
     trainer.model.generation_config = GenerationConfig(eos_token_id=own.eos_token_id, pad_token_id=own.pad_token_id)

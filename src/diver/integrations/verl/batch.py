@@ -41,8 +41,33 @@ def put(batch: KVBatchMeta, name: str, values: Sequence[Tensor]) -> None:
 def read_groups(
     batch: KVBatchMeta, prompts: int, size: int, decode: Decode, truncated: Truncated, outcome: str = "acc"
 ) -> dict[tuple[str, ...], Group]:
-    """The groups of a batch, each under the keys of its rollouts, in order: `prompts` of them, each of `size` rollouts.
-    The uid of a group is in its problem's `meta`.
+    """The groups of a batch as `stored_groups` reads them: `prompts` of them, each of `size` rollouts.
+
+    Raises:
+        DiverError: groups or their rollouts are missing, a row has no uid, or a rollout has several outputs.
+    """
+    if not batch.keys:
+        raise DiverError(f"no rollout of this step came back; {FAILED}")
+    groups = stored_groups(batch, decode, truncated, outcome)
+    if len(groups) != prompts:
+        raise DiverError(
+            f"{len(groups)} prompts have rollouts where {prompts} were asked; {FAILED}. "
+            "trainer.v1.sampler.sync_refill_failed_groups=true takes others in their place"
+        )
+    for group in groups.values():
+        if len(group) != size:
+            raise DiverError(
+                f"prompt {group.problem.meta['uid']}: {len(group)} rollouts where {size} belong, and groups must be "
+                f"whole; {FAILED}. A column __rollout_n__ of the data is not for this trainer"
+            )
+    return groups
+
+
+def stored_groups(
+    batch: KVBatchMeta, decode: Decode, truncated: Truncated, outcome: str
+) -> dict[tuple[str, ...], Group]:
+    """The groups of a batch, each under the keys of its rollouts, in order. The uid of a group is in its problem's
+    `meta`.
 
     Args:
         truncated: whether a response, in tokens, stopped at its limit, behind a prompt of so many tokens.
@@ -50,10 +75,8 @@ def read_groups(
             row does not have it, the score is the outcome.
 
     Raises:
-        DiverError: groups or their rollouts are missing, a row has no uid, or a rollout has several outputs.
+        DiverError: a row has no uid, or a rollout has several outputs.
     """
-    if not batch.keys:
-        raise DiverError(f"no rollout of this step came back; {FAILED}")
     data = columns(batch, FIELDS)
     if "uid" not in data:
         raise DiverError(f"row {batch.keys[0]!r}: has no uid, which says what row is in what group")
@@ -65,18 +88,8 @@ def read_groups(
                 f"prompt {uid}: a rollout has several outputs; diversity is measured between whole responses"
             )
         rows[uid][session] = i
-    if len(rows) != prompts:
-        raise DiverError(
-            f"{len(rows)} prompts have rollouts where {prompts} were asked; {FAILED}. "
-            "trainer.v1.sampler.sync_refill_failed_groups=true takes others in their place"
-        )
     groups = {}
     for uid, sessions in rows.items():
-        if len(sessions) != size:
-            raise DiverError(
-                f"prompt {uid}: {len(sessions)} rollouts where {size} belong, and groups must be whole; {FAILED}. A "
-                "column __rollout_n__ of the data is not for this trainer"
-            )
         index = [sessions[session] for session in sorted(sessions)]
         of_rows = [{name: column[i] for name, column in data.items()} for i in index]
         groups[tuple(batch.keys[i] for i in index)] = _group(uid, of_rows, decode, truncated, outcome)

@@ -30,6 +30,7 @@ from verl import DataProto
 from verl.trainer.ppo.core_algos import agg_loss, register_adv_est
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils import tensordict_utils
 from verl.utils.debug import marked_timer
 from verl.utils.debug.metrics import calculate_debug_metrics
@@ -40,11 +41,11 @@ from diver.integrations.keys import also_named
 from diver.integrations.schedule import schedule_steps
 from diver.integrations.seam import decoder
 from diver.integrations.verl import nodes
-from diver.integrations.verl.batch import columns, put, read_groups
+from diver.integrations.verl.batch import Truncated, columns, put, read_groups, stored_groups
 from diver.integrations.verl.config import KEY, NAME, Plugin, check, read_plugin
 from diver.integrations.verl.replay import Kind, MiniBatches, Replayed, add_rows, row_multiple, weights_by_key
 from diver.integrations.verl.reward import cut, ends
-from diver.methods import check_outcomes, check_replayed
+from diver.methods import Decode, check_outcomes, check_replayed
 from diver.methods.replay import replay_metrics
 from diver.recipe.recipe import identity
 from diver.recipe.run import earlier_identity
@@ -110,6 +111,7 @@ class DiverTrainer(PPOTrainerSync):
             config.trainer.v1.trainer_mode = "sync"
         self.group_size = self.method.selection.multiplier * config.actor_rollout_ref.rollout.n
         self._rollouts: dict[str, Rollout] = {}
+        self._left_out: list[Group] = []
         self._replayed: Replayed = {}
         self._mini_batches: MiniBatches | None = None
         self.replays = "replay" in self.method.needs
@@ -128,6 +130,28 @@ class DiverTrainer(PPOTrainerSync):
             self.folder.check_saved(self.global_steps)
             self.folder.keep_until(self.global_steps)
             self.alerts = AlertLog(self.folder.rows("metrics.jsonl"), named=also_named("verl"))
+
+    def _build_replay_buffer(self) -> ReplayBuffer:
+        """verl's buffer. The groups that it discards, by `ReplayBuffer._clear_groups`, are read before.
+
+        They have no signal, or the batch is full without them.
+        """
+        buffer = super()._build_replay_buffer()
+        clear = buffer._clear_groups
+
+        def read_and_clear(partition: str, uids: set[str]) -> None:
+            tags = {key: tag for key, tag in buffer.partitions[partition].items() if key.split("_")[0] in uids}
+            if partition == "train" and tags:
+                discarded = KVBatchMeta(partition_id=partition, keys=[*tags], tags=[*tags.values()])
+                self._left_out += stored_groups(discarded, *self._reading).values()
+            clear(partition, uids)
+
+        buffer._clear_groups = read_and_clear
+        return buffer
+
+    @property
+    def _reading(self) -> tuple[Decode, Truncated, str]:
+        return decoder(self.tokenizer), partial(cut, self.config, self.ends), self.outcome
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
         """verl's, and its row of the run folder: a checkpoint of this step, which is saved next, has the row then."""
@@ -197,9 +221,8 @@ class DiverTrainer(PPOTrainerSync):
 
     def _shape(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """The rows that are trained on; their rewards and advantages are kept in this trainer for the steps to come."""
-        progress, prompts, decode = self._progress, self.config.data.train_batch_size, decoder(self.tokenizer)
-        truncated = partial(cut, self.config, self.ends)
-        sampled = read_groups(batch, prompts, self.group_size, decode, truncated, self.outcome)
+        progress, prompts, reading = self._progress, self.config.data.train_batch_size, self._reading
+        sampled = read_groups(batch, prompts, self.group_size, *reading)
         if "keys" in self.method.needs and any(r.key is None for group in sampled.values() for r in group.rollouts):
             raise DiverError(f"method {self.method.name!r} needs keys: set reward.reward_manager.name={NAME}")
         ends_known = any(rollout.answer_end is not None for group in sampled.values() for rollout in group.rollouts)
@@ -217,12 +240,20 @@ class DiverTrainer(PPOTrainerSync):
         if self.replays:
             self._check_replayable(batch, sampled)
         check_outcomes(self.method, [float(outcome) for group in sampled.values() for outcome in group.outcomes])
-        shaped = self.method.shaped(sampled.values(), progress, decode, self.state)
+        # As in the built-in trainer, the method also measures, counts and rewards the groups that are not trained on.
+        # A group that is not whole is left out: verl's log says why one of its rollouts failed.
+        discarded, self._left_out = [g for g in self._left_out if len(g) == self.group_size], []
+        everything = [*sampled.values(), *discarded]
+        shaped = self.method.shaped(everything, progress, reading[0], self.state)
+        shaped[len(sampled) :] = [
+            group.with_each(trained=[False] * len(group), advantage=[np.nan] * len(group))
+            for group in shaped[len(sampled) :]
+        ]
         trained = trained_on(shaped)
         keys_of = {group.problem.meta["uid"]: keys for keys, group in sampled.items()}
         self._rollouts = {keys_of[group.problem.meta["uid"]][r.index]: r for group in trained for r in group.rollouts}
         logged = self.method.metrics(shaped, progress)
-        metrics.update({f"{NAME}/{k}": value for k, value in (logged | sampling_metrics(sampled.values())).items()})
+        metrics.update({f"{NAME}/{k}": value for k, value in (logged | sampling_metrics(everything)).items()})
         if self.folder:
             self.folder.write_rollouts(self.global_steps, shaped)
         dropped = [key for key in batch.keys if key not in self._rollouts]

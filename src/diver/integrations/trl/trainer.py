@@ -1,0 +1,460 @@
+"""TRL's GRPOTrainer with the update of the built-in trainer, for methods that a reward function cannot carry.
+
+    args = GRPOConfig("runs/trl", num_generations=8, **DiverTrainer.config("verified-replay"))
+    reward = GroupOutcome("verified-replay", args, tokenizer)
+    DiverTrainer(model, reward, args=args, train_dataset=problems, processing_class=tokenizer).train()
+
+TRL samples, evaluates, logs and saves. The reward function grades. When TRL has scored a generation, the method shapes
+its groups. Every process then has the rows of the update, and takes its part of each optimizer step: mini-batches are
+of whole groups, replayed rollouts join them, and a row that the method leaves out is not trained on. The loss is that
+of the method, with the weights of `diver.train.update`.
+
+docs/engines/trl.md#divertrainer names the parts of TRL on which this depends.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from accelerate.utils import DistributedType, gather_object
+from torch import Tensor
+from trl import GRPOTrainer
+
+from diver.core.seeds import draw_indices, stream_seed
+from diver.core.turns import turns_of_tokens, with_tokens
+from diver.core.types import DiverError, Group, Progress, Rollout, State, without_surplus
+from diver.integrations.trl.adapter import GroupAdvantage
+from diver.integrations.trl.objective import TRAINER, config
+from diver.losses.base import Tokens, kl_to_reference, row_weights
+from diver.methods import check_replayed
+from diver.methods.replay import replay_metrics, weights_of
+from diver.sample.policy import entropy
+from diver.train.batches import Row, collate, mini_batches, rows_of
+from diver.train.checkpoint import read_state, write_state
+from diver.train.update import ANCHOR
+
+BATCHES = "trl.batches"
+"""The number of sampled batches, in the state of a method that filters groups."""
+COLUMNS = {
+    # ours -> TRL's, and what stands for it in a replayed row
+    "old": ("old_per_token_logps", 0.0),
+    "reference": ("ref_per_token_logps", 0.0),
+    "correction": ("importance_sampling_ratio", 1.0),
+}
+"""Numbers of each token that TRL computes for a generation."""
+NAMES = {"clip_fraction": "clip_ratio/region_mean"}
+"""Name of a metric of a loss -> TRL's."""
+OF_ROWS = ("weight", "is_fresh", "is_sampled")
+"""The columns of `Padded` with one value for each row."""
+Padded = dict[str, Tensor]
+"""Rows of an optimizer step by column, padded: [n, T], and OF_ROWS."""
+
+
+class GroupOutcome(GroupAdvantage):
+    """The reward function of `DiverTrainer`: the outcome of each completion, NaN without one.
+
+    The trainer computes the advantages. Arguments: `GroupAdvantage`.
+    """
+
+    stock = False
+    seam = TRAINER
+
+    def _trained(
+        self, sampled: Sequence[Group], progress: Progress, own: slice, inputs: Mapping[str, Any]
+    ) -> list[Rollout]:
+        self.sampled, self.progress = sampled, progress
+        return [r for group in sampled for r in group.rollouts][own]
+
+    def _returned(self, rollout: Rollout) -> float:
+        assert rollout.reward is not None
+        return rollout.reward.outcome
+
+
+class Sampled(NamedTuple):
+    """The tokens of a sampled row.
+
+    Attributes:
+        prompt: its token ids.
+        ids ([S]): all tokens after the prompt.
+        written ([S]): which of them the policy wrote.
+        columns: each of COLUMNS that TRL computed, at the tokens that the policy wrote.
+    """
+
+    prompt: tuple[int, ...]
+    ids: np.ndarray
+    written: np.ndarray
+    columns: Mapping[str, np.ndarray]
+
+
+class Item(NamedTuple):
+    """A row of an optimizer step.
+
+    Attributes:
+        row: its tokens and advantages.
+        columns: `Sampled.columns`.
+        is_fresh: whether its old log-probs are those of the update itself, so that its ratio is 1.
+        is_sampled: false for a replayed row.
+    """
+
+    row: Row
+    columns: Mapping[str, np.ndarray]
+    is_fresh: bool = False
+    is_sampled: bool = True
+
+
+class DiverTrainer(GRPOTrainer):
+    """GRPOTrainer that updates as the built-in trainer does; its arguments are GRPOTrainer's.
+
+    One of its reward functions is a `GroupOutcome`, which has the method.
+
+    Attributes:
+        state_of_method: the state of the method, saved with every checkpoint.
+        pool: the rows from which a method that filters groups samples its batches.
+    """
+
+    config = staticmethod(partial(config, seam=TRAINER))
+    _buffered_inputs: list[dict[str, Any]] | None
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        outcomes = [function for function in self.reward_funcs if isinstance(function, GroupOutcome)]
+        if len(outcomes) != 1:
+            raise DiverError("DiverTrainer: give one GroupOutcome as reward function, which calls others as `outcome`")
+        self.outcome, self.pool = outcomes[0], self.train_dataset
+        self.state_of_method: State = {}
+        self.updates = self.args.steps_per_generation // self.args.gradient_accumulation_steps
+        self.problems = self.args.generation_batch_size // self.num_generations
+        self._check()
+        self.outcome._read(self)
+
+    def _check(self) -> None:
+        """Raises DiverError for what an update of whole groups cannot be made of."""
+        args, method = self.args, self.outcome.method
+        if args.steps_per_generation % args.gradient_accumulation_steps or self.problems % self.updates:
+            raise DiverError(
+                f"GRPOConfig: an optimizer step trains on whole groups of one generation, so steps_per_generation = "
+                f"{args.steps_per_generation} must be a multiple of gradient_accumulation_steps = "
+                f"{args.gradient_accumulation_steps}, and the {self.problems} problems of a generation a multiple of "
+                "their ratio"
+            )
+        if self.num_generations % method.selection.multiplier:
+            raise DiverError(
+                f"num_generations = {self.num_generations}: method.selection.samples = {method.selection.samples} "
+                "times the responses that are trained on"
+            )
+        beside = "replay" in method.needs or method.loss.selects_tokens or method.selection.filter_groups
+        if beside and self.accelerator.distributed_type in (DistributedType.DEEPSPEED, DistributedType.FSDP):
+            raise DiverError(
+                f"method {method.name!r}: replay, and the selection of tokens or groups, take passes of the model "
+                "beside the update, which DiverTrainer does not make under DeepSpeed and FSDP; train without them"
+            )
+        if method.selection.filter_groups and not hasattr(self.pool, "__len__"):
+            raise DiverError(f"method {method.name!r}: samples further problems, which a stream does not have")
+
+    @property
+    def _each(self) -> int:
+        """Micro-batches from one generation to the next."""
+        return self.args.steps_per_generation * self.num_iterations
+
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        if not self.model.training:
+            return super()._prepare_inputs(generation_batch)
+        if self._step % self._each == 0 or self._buffered_inputs is None:
+            self._buffered_inputs = [*self._planned(*self._rollouts(generation_batch))]
+        return self._buffered_inputs[self._step % self.args.steps_per_generation]
+
+    def _rollouts(self, rows: Any) -> tuple[list[Group], list[list[Sampled]]]:
+        """All sampled groups, shaped, and the tokens of each. A selection of groups may take several batches."""
+        selection, outcome = self.outcome.method.selection, self.outcome
+        shaped: list[Group] = []
+        tokens: list[list[Sampled]] = []
+        for batch in range(selection.max_num_gen_batches if selection.filter_groups else 1):
+            scored = super()._generate_and_score_completions(self._next_rows() if selection.filter_groups else rows)
+            if batch == 0:
+                self.progress = outcome.progress
+            tokens += self._gathered(scored)
+            groups = [_with_tokens(*pair) for pair in zip(outcome.sampled, tokens[len(shaped) :], strict=True)]
+            if "logprobs" in outcome.method.needs and "old_per_token_logps" not in scored:
+                groups = self._with_logprobs(groups)
+            shaped += outcome.shaped(groups, self.progress, self.state_of_method)
+            shaped, enough = without_surplus(shaped, self.problems)
+            if enough:
+                break
+        return shaped, tokens
+
+    def _next_rows(self) -> list[Any]:
+        """This process's rows of the next batch, in the order of the built-in trainer."""
+        state = self.state_of_method
+        number = state[BATCHES] = state.get(BATCHES, 0) + 1
+        index = np.repeat(draw_indices(number, self.problems, len(self.pool), self.args.seed), self.num_generations)
+        part = np.array_split(index, self.accelerator.num_processes)[self.accelerator.process_index]
+        return [self.pool[i] for i in part.tolist()]
+
+    def _gathered(self, scored: Mapping[str, Tensor]) -> list[list[Sampled]]:
+        """The tokens of the rows of all processes, by group."""
+        if "num_images" in scored:
+            raise DiverError("DiverTrainer trains on texts; for images train with GRPOTrainer and GroupAdvantage")
+        attended = scored["completion_mask"].bool()
+        written = attended & scored["tool_mask"].bool() if "tool_mask" in scored else attended
+        given = {ours: scored[trls] for ours, (trls, _) in COLUMNS.items() if trls in scored}
+        rows = []
+        for i, (here, own) in enumerate(zip(attended, written, strict=True)):
+            columns = {name: value[i].expand(len(own))[own].float().cpu().numpy() for name, value in given.items()}
+            prompt = scored["prompt_ids"][i][scored["prompt_mask"][i].bool()].tolist()
+            ids = scored["completion_ids"][i][here]
+            rows.append(Sampled(tuple(prompt), ids.cpu().numpy(), own[here].cpu().numpy(), columns))
+        rows, size = gather_object(rows), self.num_generations
+        return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+    def _with_logprobs(self, groups: Sequence[Group]) -> list[Group]:
+        """The groups with the log-probs of the policy as it now is."""
+        if not groups:
+            return []
+        without = [group.with_each(logprobs=[0.0] * len(group)) for group in groups]
+        batch = self._padded([Item(row, {}) for row in rows_of(without, [0.0] * sum(map(len, groups)))])
+        found = self._scores(batch)[0].cpu().numpy()
+        each = iter([row[mask] for row, mask in zip(found, batch["mask"].cpu().numpy(), strict=True)])
+        return [group.with_each(logprobs=[next(each) for _ in range(len(group))]) for group in groups]
+
+    def _planned(self, shaped: Sequence[Group], tokens: Sequence[Sequence[Sampled]]) -> Iterator[dict[str, Any]]:
+        """This process's micro-batches for all optimizer steps of a generation. Metrics are logged."""
+        method, state, progress = self.outcome.method, self.state_of_method, self.progress
+        groups = [
+            [_item(group, rollout, of[rollout.index]) for rollout in group.rollouts if rollout.trained]
+            for group, of in zip(shaped, tokens, strict=True)
+        ]
+        batches = mini_batches([group for group in groups if group], self.problems // self.updates)
+        again: list[Group] = []
+        if "replay" in method.needs and batches:
+            again = self._with_logprobs(check_replayed(method, method.replayed(state, self.problems, progress)))
+        steps = [
+            [
+                *_weighted([item for group in batch for item in group], method.loss.aggregation),
+                *(Item(row, {}, is_sampled=False) for row in rows_of(share, weights_of(share))),
+            ]
+            for i, batch in enumerate(batches)
+            for share in [again[i :: len(batches)]]
+        ]
+        self._log_generation(shaped, again, [item for step in steps for item in step])
+        if method.loss.has_anchor and steps and ANCHOR not in state:
+            whole = self._padded([item for step in steps for item in step])
+            state[ANCHOR] = method.loss.measure_anchor(self._tokens(whole))
+        random = torch.Generator().manual_seed(stream_seed(self.args.seed, "choose", progress.step + 1))
+        for i in range(self.updates):
+            yield from self._micro_batches(steps[i] if i < len(steps) else [], random)
+
+    def _micro_batches(self, items: Sequence[Item], random: torch.Generator) -> Iterator[dict[str, Any]]:
+        """This process's micro-batches of one optimizer step."""
+        accumulated, first = self.args.gradient_accumulation_steps, self.accelerator.process_index
+        if not items:  # a selection has left too few groups: nothing moves in this step
+            yield from ({"rows": torch.empty(0)} for _ in range(accumulated))
+            return
+        whole = self._padded(items)
+        cells = np.array_split(np.arange(len(items)), self.accelerator.num_processes * accumulated)
+        for i, cell in enumerate(cells[first * accumulated : (first + 1) * accumulated]):
+            rows = torch.from_numpy(cell if len(cell) else np.zeros(1, np.int64))
+            part: dict[str, Any] = {name: column[rows] for name, column in whole.items()} | {"rows": rows}
+            if not len(cell):  # every process runs the model, on which the others wait
+                part["mask"] = torch.zeros_like(part["mask"])
+            if self.outcome.method.loss.selects_tokens and i == 0:
+                part |= {"whole": whole, "uniform": torch.rand(int(whole["mask"].sum()), generator=random)}
+            yield part
+
+    def _padded(self, items: Sequence[Item]) -> Padded:
+        """The columns of rows, on the device."""
+        batch = collate([item.row for item in items], self.accelerator.device)
+        names = ("ids", "attention", "tokens", "mask", "old_logprobs", "weight")
+        padded = {name: getattr(batch, name) for name in names}
+        padded["advantages"] = batch.advantages.expand_as(batch.mask)
+        for name, (_, neutral) in COLUMNS.items():
+            if name != "old" and any(name in item.columns for item in items):
+                padded[name] = torch.full_like(batch.old_logprobs, neutral)
+                for row, mask, item in zip(padded[name], batch.mask, items, strict=True):
+                    if name in item.columns:
+                        row[mask] = torch.from_numpy(item.columns[name]).to(row)
+        for name in ("is_fresh", "is_sampled"):
+            padded[name] = torch.tensor([[getattr(item, name)] for item in items], device=batch.mask.device)
+        return padded
+
+    def _scored(self, model: Any, part: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """log pi of each token and the entropy that the loss reads, [n, T] each."""
+        width, top_p = part["mask"].shape[1], self.outcome.method.loss.entropy_top_p
+        if top_p == 1:
+            given = model, part["ids"], part["attention"], width
+            logprobs, entropies, _ = self._get_per_token_logps_and_entropies(*given, compute_entropy=True)
+            return logprobs, entropies
+        with self.accelerator.autocast():
+            logits = model(input_ids=part["ids"], attention_mask=part["attention"], logits_to_keep=width + 1).logits
+        scores = (logits[:, -width - 1 : -1].float() / self.temperature).log_softmax(-1)
+        return scores.gather(-1, part["tokens"][..., None])[..., 0], entropy(scores, top_p)
+
+    @torch.no_grad()
+    def _scores(self, batch: Padded) -> tuple[Tensor, Tensor]:
+        """`_scored` of all rows under the policy as it now is; each process computes a part of them."""
+        index = torch.arange(len(batch["mask"])).tensor_split(self.accelerator.num_processes)
+        own = index[self.accelerator.process_index]
+        parts = [
+            {n: c[i] for n, c in batch.items()} for i in own.split(self.args.per_device_train_batch_size) if len(i)
+        ]
+        found = [torch.stack(self._scored(self.model, part)).float().cpu() for part in parts]
+        both = torch.cat(gather_object(found), 1).to(batch["mask"].device)
+        return both[0], both[1]
+
+    def _tokens(self, batch: Padded, uniform: Tensor | None = None) -> Tokens:
+        """All tokens that the policy wrote, under the policy as it now is: [N] each."""
+        mask = batch["mask"]
+        logprobs, entropies = self._scores(batch)
+        old = torch.where(batch["is_fresh"], logprobs, batch["old_logprobs"])
+        return Tokens(
+            logprobs[mask],
+            old[mask],
+            batch["advantages"][mask],
+            entropies[mask],
+            lengths=mask.sum(1).cpu(),
+            weights=batch["weight"][:, None].expand_as(mask)[mask],
+            uniform=None if uniform is None else uniform.to(mask.device),
+            anchor=self.state_of_method.get(ANCHOR),
+        )
+
+    def _select(self, part: Mapping[str, Any]) -> None:
+        """Enter into this process's micro-batches of an optimizer step which tokens the loss selects in it."""
+        loss, mask = self.outcome.method.loss, part["whole"]["mask"]
+        if self._step % self._each == 0 and not loss.selects_on_policy:
+            chosen = torch.zeros(int(mask.sum()), dtype=torch.bool, device=mask.device)
+        else:
+            chosen = loss.select_tokens(self._tokens(part["whole"], part["uniform"]))
+        selected = torch.zeros(mask.shape, dtype=chosen.dtype, device=mask.device).masked_scatter(mask, chosen)
+        first = self._step % self.args.steps_per_generation
+        assert self._buffered_inputs is not None
+        for other in self._buffered_inputs[first : first + self.args.gradient_accumulation_steps]:
+            other["selected"] = selected[other["rows"]]
+
+    def _compute_loss(self, model: Any, inputs: Any) -> Tensor:
+        if "rows" not in inputs:  # an evaluation
+            return super()._compute_loss(model, inputs)
+        if not len(inputs["rows"]):  # without gradients AdamW leaves the weights as they are
+            return torch.zeros((), device=self.accelerator.device, requires_grad=True)
+        if "whole" in inputs:
+            self._select(inputs)
+        columns = {name: value for name, value in inputs.items() if name not in ("rows", "whole", "uniform")}
+        chunks = torch.arange(len(inputs["rows"])).split(self.args.per_device_train_batch_size)
+        total, parts = torch.zeros((), device=self.accelerator.device), []
+        # Replayed rows come beside those for which the memory is meant: all chunks but the last are done at once.
+        for i, chunk in enumerate(chunks):
+            value, figures = self._loss_of(model, _trimmed({name: column[chunk] for name, column in columns.items()}))
+            parts.append(torch.stack([*figures.values()]))
+            if i < len(chunks) - 1:
+                with self.accelerator.no_sync(model):
+                    self.accelerator.backward(value)
+            total = total + (value.detach() if i < len(chunks) - 1 else value)
+        count, *others = self.accelerator.reduce(torch.stack(parts).sum(0), reduction="sum").tolist()
+        for name, figure in zip([*figures][1:], others, strict=True):
+            self._metrics["train"][name].append(figure / max(1.0, count))
+        return total
+
+    def _loss_of(self, model: Any, part: Padded) -> tuple[Tensor, dict[str, Tensor]]:
+        """The part of some rows in the loss, and sums over their sampled tokens, of which the first is their number."""
+        loss, mask, is_sampled = self.outcome.method.loss, part["mask"], part["is_sampled"]
+        logprobs, entropies = self._scored(model, part)
+        old = torch.where(part["is_fresh"], logprobs.detach(), part["old_logprobs"])
+        tokens = Tokens(logprobs, old, part["advantages"], entropies, mask, part.get("selected"))
+        values, metrics = loss.forward(tokens)
+        values = values * part.get("correction", 1.0)
+        figures = {"count": torch.ones_like(logprobs), "entropy": entropies.detach()}
+        figures |= {NAMES.get(name, name): metric.detach().float() for name, metric in metrics.items()}
+        if loss.kl_coef:  # KL and entropy terms apply to sampled rollouts only
+            kl = kl_to_reference(logprobs, torch.where(is_sampled, part["reference"], logprobs.detach()))
+            values, figures["kl"] = values + loss.kl_coef * kl, kl.detach()
+        if loss.entropy_coef:
+            values = values - loss.entropy_coef * entropies * is_sampled
+        total = (values.masked_fill(~mask, 0.0) * part["weight"][:, None]).sum()
+        # Gradients of several processes are averaged, and the weights are those of all rows.
+        counted = mask & is_sampled
+        return total * self.accelerator.num_processes, {n: f[counted].sum() for n, f in figures.items()}
+
+    def _log_generation(self, shaped: Sequence[Group], again: Sequence[Group], items: Sequence[Item]) -> None:
+        """The metrics of a generation, and our columns of the table of completions."""
+        method, further = self.outcome.method, dict[str, float]()
+        if "replay" in method.needs:
+            shares = {True: 0.0, False: 0.0}
+            for row, _, _, is_sampled in items:
+                shares[is_sampled] += row.weight * float(np.abs(np.broadcast_to(row.advantages, row.written)).sum())
+            further = replay_metrics(again, shares[False], shares[True]) | method.replay.metrics(self.state_of_method)
+        if method.selection.filter_groups:
+            further["sample/batches"] = len(shaped) / self.problems
+        for name, value in self.outcome.reported(shaped, self.progress, further).items():
+            self._metrics["train"][name].append(value)
+        rollouts = [rollout for group in shaped for rollout in group.rollouts]
+        table = self._logs["advantages"]
+        for _ in range(min(len(table), len(rollouts))):  # TRL's own: the outcomes without their mean
+            table.pop()
+        table.extend(rollout.advantage for rollout in rollouts)
+        for name, column in self.outcome.columns_of(rollouts).items():
+            self._logs["extra"][name].extend(column)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        path = Path(self._get_output_dir(trial=trial), f"checkpoint-{self.state.global_step}")
+        path.mkdir(parents=True, exist_ok=True)
+        if self.accelerator.is_main_process and self.state_of_method:
+            write_state(path, self.state_of_method)
+        if self._step % self._each:
+            torch.save(self._buffered_inputs, path / self._file)
+        self.accelerator.wait_for_everyone()
+        super()._save_checkpoint(model, trial)  # ends with the file that marks a complete checkpoint
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is None:
+            return
+        self.state_of_method = read_state(Path(checkpoint))
+        self._step = self.state.global_step * self.args.gradient_accumulation_steps
+        if self._step % self._each:
+            if not (file := Path(checkpoint, self._file)).exists():
+                raise DiverError(f"{file}: is missing, the rest of a generation; resume with as many processes")
+            self._buffered_inputs = torch.load(file, map_location=self.accelerator.device, weights_only=True)
+
+    @property
+    def _file(self) -> str:
+        """The file of this process in a checkpoint within a generation."""
+        return f"generation_{self.accelerator.process_index}.pt"
+
+
+def _with_tokens(group: Group, sampled: Sequence[Sampled]) -> Group:
+    """The group with its tokens, and the log-probs of the policy that sampled where they are known."""
+    rollouts = []
+    for rollout, (_, ids, written, columns) in zip(group.rollouts, sampled, strict=True):
+        own, turns = ids[written].tolist(), rollout.turns
+        if rollout.tokens is not None and [*rollout.tokens] != own:
+            raise DiverError(
+                "TRL trains on other tokens; for those of a rollout_func, return env_mask as policy_mask, too"
+            )
+        if turns:
+            turns = with_tokens(turns, ids.tolist(), written.tolist())
+        elif not written.all():
+            turns = turns_of_tokens(ids.tolist(), written)
+        rollouts.append(rollout.replace(tokens=own, turns=turns, logprobs=columns.get("old")))
+    return Group(group.problem, tuple(rollouts), group.prompt, sampled[0].prompt)
+
+
+def _item(group: Group, rollout: Rollout, sampled: Sampled) -> Item:
+    advantages = rollout.advantage if rollout.token_advantages is None else rollout.token_advantages
+    old = np.zeros(int(sampled.written.sum()), np.float32) if rollout.logprobs is None else rollout.logprobs
+    row = Row(sampled.prompt, sampled.ids, sampled.written, old, advantages, 0.0)
+    return Item(row, sampled.columns, rollout.logprobs is None)
+
+
+def _weighted(items: Sequence[Item], aggregation: str) -> list[Item]:
+    """The sampled rows of a mini-batch with their weights."""
+    weights = row_weights(torch.tensor([item.row.written for item in items]), aggregation).tolist()
+    return [item._replace(row=item.row._replace(weight=w)) for item, w in zip(items, weights, strict=True)]
+
+
+def _trimmed(part: Padded) -> Padded:
+    """The columns without those that are padding in all rows."""
+    all_columns = part["attention"].bool().any(0)
+    responses = all_columns[-part["mask"].shape[1] :]
+    keep = {"ids": all_columns, "attention": all_columns}
+    return {name: c if name in OF_ROWS else c[:, keep.get(name, responses)] for name, c in part.items()}
