@@ -2,7 +2,7 @@
 # make test     the tests in random order, as on a machine with AVX2 alone, in another locale and time zone, without HOME
 # make test-slow   those that take longer, and more examples of each property, in order and as this machine is
 # make test-studies   the slow ones of the studies: their commands, killed and started again, and their pages
-# make check    ruff, mypy, no test that asserts on a clock, and no sentence of more than 30 words
+# make check    ruff, mypy, no test that asserts on a clock, no sentence of more than 30 words, and the words of the docs
 # make real     two steps on real weights (SmolLM2-135M-Instruct) and real problems (GSM8K), on a CPU
 # make test-trl   the adapter and diver train --engine trl under stock TRL on one and two processes, LoRA too; games of TextWorld
 # make test-verl  the plugin and diver train --engine verl under stock verl, Ray and FSDP on a CPU
@@ -72,6 +72,7 @@ check: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/python scripts/no_clocks.py tests
 	$(BIN)/python scripts/prose.py
+	$(BIN)/python scripts/words.py
 
 versions: .venv/ready
 	$(BIN)/python scripts/engine_versions.py
@@ -131,6 +132,7 @@ HARNESS := tests/integrations/harness/vllm_on_cpu
 	$(call with-torch,.venv-trl-old)
 	.venv-trl-old/bin/pip $(INSTALL) "$$(grep '^torch==' requirements.lock)"
 	.venv-trl-old/bin/pip $(INSTALL) -r tests/integrations/trl/requirements-old.txt
+	.venv-trl-old/bin/pip $(INSTALL) --no-deps -e ./studies
 	touch $@
 
 # It sees the packages of .venv-trainers behind its own. site.addsitedir reads their .pth files too, such as that of this clone.
@@ -140,9 +142,10 @@ HARNESS := tests/integrations/harness/vllm_on_cpu
 	echo "import site; site.addsitedir('$$(echo $(CURDIR)/.venv-trainers/$(SITE))')" > "$$(echo .venv-engines/$(SITE))/trainers.pth"
 	touch $@
 
-.venv-docs/ready: pyproject.toml
+.venv-docs/ready: pyproject.toml studies/pyproject.toml
 	$(PYTHON) -m venv .venv-docs
 	.venv-docs/bin/pip $(INSTALL) '.[docs]'
+	.venv-docs/bin/pip $(INSTALL) --no-deps ./studies
 	touch $@
 
 clean:

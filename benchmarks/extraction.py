@@ -21,7 +21,7 @@ from typing import Any
 
 from pylatexenc.latexwalker import LatexMathNode, LatexNode, LatexWalker
 
-from diver.diversity.equational import EXTRACTORS, formulas
+from diver.core.formulas import EXTRACTORS, formulas
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("DIVER_DATA", ROOT / "../shared/data"))

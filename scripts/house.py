@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE, STUDIES = ROOT / "src" / "diver", ROOT / "studies"
 NEIGHBOURS = ("grading", "rollouts", "pages", "sweep")
 TOLERANCE = 1.05
-IMPORT_PATH = re.compile(r"diver(\.\w+)+(:\w+)?")
+IMPORT_PATH = re.compile(r"diver(\.\w+)+(\.|:)\w+")  # not "diver.methods", a group of entry points
 RECIPE = """
 [run]
 folder = "run"

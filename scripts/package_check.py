@@ -52,6 +52,8 @@ def core() -> None:
     study = subprocess.run(["diver", "reproduce", "--list"], capture_output=True, text=True)
     told = "diver: diver reproduce comes with the studies: pip install ./studies in a clone of DIVER\n"
     assert (study.returncode, study.stderr) == (2, told), study.stderr
+    absent = subprocess.run(["diver", "methods", "poly-epo"], capture_output=True, text=True)
+    assert absent.returncode == 2 and told.partition(" comes ")[2] in absent.stderr, absent.stderr
     try:
         policy_folder("maze")
         raise AssertionError("the core has the policy of the mazes")
@@ -65,7 +67,9 @@ def studies() -> None:
     folders = [policy_folder(name) for name in POLICIES]
     assert all(folder and (folder / "model.safetensors").is_file() for folder in folders), folders
     printed = subprocess.run(["diver", "--help"], capture_output=True, text=True).stdout
-    assert "  reproduce " in printed and "  validity " in printed, printed
+    assert all(f"  {verb} " in printed for verb in ("judge", "reproduce", "validity")), printed
+    methods = subprocess.run(["diver", "methods", "poly-epo"], capture_output=True, text=True)
+    assert methods.returncode == 0 and "Correctness of sets of k" in methods.stdout, methods.stderr
     missing = subprocess.run(["diver", "reproduce", "--list"], capture_output=True, text=True)
     assert missing.returncode == 2 and "not installed, but this needs it" in missing.stderr, missing.stderr
 

@@ -25,6 +25,12 @@ Every key of a recipe is also a flag of `diver train`, such as `--train.steps 20
 the paper has one, except for [two](diver.md#text-after-the-answer). `python scripts/recipe_reference.py` generates
 this page from the settings classes.
 """
+SINGLE_METHODS = """### Keys of single methods
+
+`diver methods NAME` shows the keys of a method and their defaults. The site of `make docs` has a table of them here.
+
+<!-- table: keys of single methods -->
+"""
 
 
 def main() -> None:
@@ -37,8 +43,7 @@ def page() -> str:
         shown = Method if name == "method" else cls
         parts += [f"## [{name}]\n", f"{first_line(shown)}\n", table(keys(shown, name))]
         if name == "method":
-            parts += ["### Keys of single methods\n", "`diver methods NAME` shows the defaults of every key.\n"]
-            parts += [method_table()]
+            parts += [SINGLE_METHODS]
     return "\n".join(parts)
 
 

@@ -24,9 +24,10 @@ import torch
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+import text_game as textworld
 from diver.core.seeds import is_held_out
 from diver.recipe.data import HOUSES, LEVELS, MAZES
-from diver.tasks import countdown, maze, maze_cells, textworld
+from diver.tasks import countdown, maze, maze_cells
 
 Example = Callable[[random.Random], tuple[str, str]]
 

@@ -17,7 +17,7 @@ import numpy as np
 from diver.core.statistics import pass_at_k
 from diver.core.types import DiverError
 from diver.recipe.load import load_recipe
-from diver_paper.worker import evaluate
+from diver_paper.measure import evaluate
 
 KS = (1, 4, 16, 64, 256, 1024)
 

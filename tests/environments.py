@@ -7,7 +7,7 @@ from pathlib import Path
 
 from diver.core.environment import Environment, Step
 from diver.core.types import Problem
-from diver.tasks.textworld import TextWorld
+from text_game import TextWorld
 
 
 class Echo(Environment):

@@ -15,7 +15,8 @@ import pytest
 import recipe_reference
 from diver_command import diver
 
-from diver.cli.main import other_commands, own_commands
+from diver.cli.main import COMMANDS, own_commands
+from diver.core.extras import added
 from diver.core.settings import read
 from diver.integrations.versions import VERSIONS
 from diver.recipe.load import load_recipe
@@ -52,6 +53,7 @@ NOT_RUN = {  # printed output, and settings of trainers that no test installs: w
 PROGRAMS = {  # first words of lines of a shell that no test runs, and what each needs
     "source": "a virtual environment",
     "zcat": "gzip and jq",
+    "git": "the address of this repository",
     "vllm": "vLLM",
     "swift": "ms-swift, whose test runs it where it is installed",
     "axolotl": "Axolotl",
@@ -181,7 +183,10 @@ def test_every_snippet_is_run_by_a_test_or_its_page_says_that_it_was_not_run():
 
 def test_every_line_of_a_shell_is_checked_or_needs_a_program_that_is_named():
     """`diver` and `make` are checked below and above; pip's extras and folders and Python's modules exist."""
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    extras = {
+        folder: tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        for folder in (".", "./studies")
+    }
     for page, language, text in snippets():
         for line in re.sub(r"\\\n\s*", "", text).splitlines() if language == "sh" else ():
             words = [w for w in shlex.split(line, comments=True) if not re.match(r"[A-Z_]+=", w)]
@@ -191,7 +196,7 @@ def test_every_line_of_a_shell_is_checked_or_needs_a_program_that_is_named():
                 case ["pip", "install", *names]:
                     for name in (n for n in names if n.startswith((".", "tests"))):
                         folder, _, wanted = name.rstrip("]").partition("[")
-                        assert (ROOT / folder).is_dir() and {*wanted.split(",")} <= {"", *extras}, f"{page}: {line}"
+                        assert (ROOT / folder).is_dir() and {*wanted.split(",")} <= {"", *extras.get(folder, ())}, line
                 case ["python", "-m", module, *_] if not module.startswith("verl."):
                     assert find_spec(module), f"{page}: {line}"
                 case ["python", script, *_]:
@@ -279,7 +284,7 @@ def test_every_command_that_a_page_shows_has_flags_that_exist(tmp_path, monkeypa
     for module in tmp_path.glob("my_*.py"):  # another test has files of these names
         sys.modules.pop(module.stem, None)
     assert not wrong
-    assert {"train", "eval", "measure", "browse", "judge", "reproduce"} <= seen <= {*own_commands(), *other_commands()}
+    assert {"train", "eval", "measure", "browse", "judge", "reproduce"} <= seen <= {*own_commands(), *added(COMMANDS)}
 
 
 def test_the_first_screen_is_short():

@@ -1,12 +1,13 @@
 """`method.frame`: each method with the defaults of its source, or with those that all share in a comparison."""
 
 import pytest
+from by_hand import KNOWN
 
 from diver.losses import CispoLoss, ClipLoss, HighEntropyLoss
 from diver.methods import METHODS, method_named
 from diver.recipe.load import load_recipe
 
-OWN = {"clip-cov", "kl-cov", "cispo", "gspo", "gmpo", "sapo", "dppo"}  # the clip is what they change
+OWN = {"clip-cov", "kl-cov", "cispo", "gspo", "gmpo", "sapo", "dppo"}  # the clip is what they change; by hand
 SHARED = ("aggregation", "kl_coef", "entropy_coef", "clip_low", "clip_high")
 
 
@@ -16,13 +17,17 @@ def test_in_the_common_frame_only_the_method_differs_from_clip_higher(name):
     assert method.frame == "common" and type(method.loss) is type(method_named(name).loss)
     if name == "entropy-bonus":
         assert method.loss == ClipLoss(entropy_coef=0.001)
-    elif name not in OWN:
+    elif "clip_low" in method.loss.common:
         assert [getattr(method.loss, key) for key in SHARED] == [getattr(baseline.loss, key) for key in SHARED]
-    elif name not in ("gspo", "gmpo"):  # whose aggregation is its definition
-        assert [getattr(method.loss, key) for key in SHARED[:3]] == ["token-mean", 0, 0]
+    else:
+        aggregation = method.loss.common["aggregation"]  # that of gspo and gmpo is their definition
+        assert [getattr(method.loss, key) for key in SHARED[:3]] == [aggregation, 0, 0]
 
 
 def test_the_frame_by_hand():
+    assert {name for name in KNOWN if "clip_low" not in method_named(name).loss.common} == OWN
+    others = {name for name in KNOWN if method_named(name).loss.common["aggregation"] != "token-mean"}
+    assert others == {"gspo", "gmpo"}
     assert method_named("grpo").loss == ClipLoss(clip_low=0.2, clip_high=0.2)
     assert method_named("grpo", frame="common").loss == ClipLoss(clip_low=0.2, clip_high=0.28)
     assert method_named("cispo", frame="common").loss == CispoLoss(clip_low=1.0, clip_high=4.0)

@@ -6,8 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+from by_hand import KNOWN
+from docs_tables import MARK, on_page_markdown, tables
 
-from diver.integrations.engines import catalogue
+from diver.cli.methods import docs
+from diver.integrations.engines import catalogue, rewarded
 from diver.losses import LOSSES
 from diver.methods import METHODS, method_named
 from diver.recipe.recipe import Recipe
@@ -37,10 +40,23 @@ def recipe_keys():
     return found.union(*(keys(m, "method") for m in named), *(keys(c(), "method.loss") for c in LOSSES.values()))
 
 
-def test_the_table_of_methods_is_that_of_the_code():
-    """Its text is what `diver methods` prints."""
-    (shown,) = re.findall(r"<!-- diver methods -->\n(.*)<!-- end of diver methods -->", PAGES["methods.md"], re.DOTALL)
-    assert shown == catalogue()
+def test_the_tables_of_the_site_have_every_method():
+    """Each page with a mark: what `diver methods` prints, the keys of methods, and the methods of engines."""
+    marks = {page: MARK.findall(page.read_text(encoding="utf-8")) for page in sorted((ROOT / "docs").rglob("*.md"))}
+    assert sorted(name for names in marks.values() for name in names) == sorted(tables())
+    for page, names in marks.items():
+        text = page.read_text(encoding="utf-8")
+        shown = on_page_markdown(text)
+        assert (shown == text) == (not names) and not MARK.search(shown)
+        if "diver methods" in names:
+            assert catalogue() in shown
+        elif any(name.startswith("carried by") for name in names):
+            cells = {
+                word for line in shown.splitlines() if line.startswith("| ") for word in re.findall(r"[\w-]+", line)
+            }
+            assert {*METHODS} <= cells, page
+        elif names:
+            assert "| `method.k` | integer; `pass-at-k` | `4` |" in shown
 
 
 def test_the_snippet_of_the_page_runs():
@@ -55,15 +71,25 @@ def test_the_snippet_of_the_page_runs():
 
 
 def test_the_readme_counts_the_methods():
-    assert f"any of {len(METHODS)} exploration methods" in (ROOT / "README.md").read_text(encoding="utf-8")
-    index = " ".join((ROOT / "docs" / "index.md").read_text(encoding="utf-8").split())
-    assert f"The package has {len(METHODS)} exploration methods" in index
+    """In tens, so that a new method needs no other number."""
+    for page in ("README.md", "docs/index.md"):
+        words = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+        (least,) = re.findall(r"more than (\d+) exploration methods", words)
+        assert len(KNOWN) // 10 * 10 == int(least) < len(METHODS)
 
 
-@pytest.mark.parametrize("name", {**METHODS, **LOSSES})
-def test_every_method_and_every_loss_has_its_paragraph(name):
+@pytest.mark.parametrize("name", sorted({*KNOWN, *LOSSES}))
+def test_methods_and_losses_have_their_paragraph(name):
     paragraphs = [line for line in PAGES["methods.md"].splitlines() if line.startswith("**`")]
     assert any(f"`{name}`" in line.split("**")[1] for line in paragraphs)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_says_what_it_rewards_by_which_formula_and_of_which_source(name):
+    method = method_named(name)
+    text = " ".join(docs(method))
+    assert rewarded(method).startswith("Correctness") and len(text) > len(rewarded(method)) + 100
+    assert re.search(r"\barXiv \d{4}\.\d{5}\b|\bOurs\b|\bours\b|remax-rl", text), text
 
 
 @pytest.mark.parametrize("code", [c for c in CODE if re.fullmatch(r"diver(\.\w+)+", c)])

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from test_methods_by_hand import advantages, decode, trained
 
 import diver
+from contrib_methods.outcome_based import answer_tokens
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.grading import verify, with_keys
 from diver.losses import ClipLoss
 from diver.methods import method_named
-from diver.methods.contrib.outcome_based import answer_tokens
 
 CON, MEAN = (method_named(name, mask_answer=False) for name in ("outcome-ucb-con", "outcome-ucb-mean"))
 

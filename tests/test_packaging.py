@@ -6,23 +6,21 @@ import subprocess
 import sys
 import tomllib
 from fnmatch import fnmatch
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path, PurePath
 
-import pytest
-
-from diver.cli.main import GROUP, main
-from diver.cli.main import OF_STUDIES as STUDY_VERBS
-from diver.core.extras import EXTRAS, PACKAGES, install, missing
-from diver.recipe.data import POLICIES
+from diver.core.extras import EXTRAS, PACKAGES, STUDIES, install, missing
+from diver.methods import Method
+from diver.recipe.data import POLICIES, TESTBEDS
 from diver.tasks.testbeds import policy_folder
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "diver"
 TOML = tomllib.loads((ROOT / "pyproject.toml").read_text())
-STUDIES = ROOT / "studies"
-OF_STUDIES = tomllib.loads((STUDIES / "pyproject.toml").read_text())
-PACKAGES_OF_STUDIES = {path.parent.name for path in STUDIES.glob("*/__init__.py")}
+FOLDER = ROOT / "studies"
+OF_STUDIES = tomllib.loads((FOLDER / "pyproject.toml").read_text())
+ENTRIES = OF_STUDIES["project"]["entry-points"]
+PACKAGES_OF_STUDIES = {path.parent.name for path in FOLDER.glob("*/__init__.py")}
 NAMES = {
     "antlr4": "antlr4-python3-runtime",
     "hydra": "hydra-core",
@@ -91,58 +89,91 @@ def test_a_missing_package_names_the_extra_that_brings_it():
 
 
 def test_every_command_of_the_studies_is_there_with_a_line_of_help():
-    commands = OF_STUDIES["project"]["entry-points"][GROUP]
-    assert commands.keys() >= {*STUDY_VERBS}
-    for name, value in commands.items():
-        command = EntryPoint(name, value, GROUP).load()
+    for name, value in ENTRIES["diver.commands"].items():
+        command = EntryPoint(name, value, "diver.commands").load()
         assert callable(command) and command.__doc__.partition("\n")[0].endswith(".")
+
+
+def test_what_the_library_says_of_the_studies_is_what_they_have():
+    assert {f"diver.{kind}": sorted(names) for kind, names in STUDIES.items()} == {
+        group: sorted(names) for group, names in ENTRIES.items()
+    }
+    for kind, names in STUDIES.items():  # as installed here; another package may add others
+        assert {*names} <= {entry.name for entry in entry_points(group=f"diver.{kind}")}
+    for name, value in ENTRIES["diver.methods"].items():
+        kind = EntryPoint(name, value, "diver.methods").load()
+        assert issubclass(kind, Method) and kind().name == name
+    assert {*ENTRIES["diver.testbeds"]} <= {*TESTBEDS}
 
 
 def test_the_studies_need_the_library_of_their_version_and_nothing_else():
     version = TOML["project"]["version"]
     assert OF_STUDIES["project"]["version"] == version
     assert OF_STUDIES["project"]["dependencies"] == [f"diver-rl[train]=={version}"]
-    brought = CORE | OPTIONAL["train"] | OPTIONAL["verify"] | OPTIONAL["report"] | OPTIONAL["data"]
-    assert set().union(*(imported(path) for path in STUDIES.rglob("*.py"))) <= brought
+    own = OF_STUDIES["project"]["optional-dependencies"]
+    brought = names(line for lines in own.values() for line in lines)
+    brought |= CORE | OPTIONAL["train"] | OPTIONAL["verify"] | OPTIONAL["report"] | OPTIONAL["data"]
+    assert set().union(*(imported(path) for path in FOLDER.rglob("*.py"))) <= brought
 
 
 def test_all_packages_and_files_of_the_studies_are_in_their_wheel():
     tables = OF_STUDIES["tool"]["setuptools"]
     assert {name.rstrip("*") for name in tables["packages"]["find"]["include"]} == PACKAGES_OF_STUDIES
-    paths = [path for name in PACKAGES_OF_STUDIES for path in (STUDIES / name).rglob("*")]
+    paths = [path for name in PACKAGES_OF_STUDIES for path in (FOLDER / name).rglob("*")]
     files = [path for path in paths if path.is_file() and path.suffix not in (".py", ".pyc")]
     for path in files:
-        name, file = path.relative_to(STUDIES).as_posix().split("/", 1)
+        name, file = path.relative_to(FOLDER).as_posix().split("/", 1)
         patterns = tables["package-data"]["*"] + tables["package-data"].get(name, [])
         assert any(PurePath(file).match(pattern) for pattern in patterns), path
 
 
-def test_without_the_studies_their_commands_say_how_to_install_them(monkeypatch, capsys):
-    monkeypatch.setattr(sys.modules["diver.cli.main"], "entry_points", lambda group: [])
-    for verb in STUDY_VERBS:
-        monkeypatch.setattr("sys.argv", ["diver", verb, "--help"])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        told = f"diver: diver {verb} comes with the studies: pip install ./studies in a clone of DIVER\n"
-        assert stop.value.code == 2 and capsys.readouterr().err == told
+WITHOUT_STUDIES = """
+import importlib.metadata
+import sys
+
+found = importlib.metadata.entry_points
+importlib.metadata.entry_points = lambda **group: [e for e in found(**group) if e.dist.name != "diver-studies"]
+from diver.cli import main
+
+for words in COMMANDS:
+    sys.argv = ["diver", *words]
+    try:
+        main()
+    except SystemExit as stop:
+        print(stop.code)
+"""
+SHORT = ("--model", "countdown", "--sample.max_tokens", "40", "--sample.max_prompt_tokens", "24")
+FEW = ("--data.maze.problems", "32", "--evaluate.problems", "0")
+REFUSED = {  # what the line begins with -> the command
+    **{f"diver {verb}": (verb, "--help") for verb in STUDIES["commands"]},
+    "command line: method.name = 'poly-epo'": ("train", "recipes/quickstart.toml", "--method", "poly-epo"),
+    "method.name = 'xrpo'": ("methods", "grpo", "xrpo"),
+    "mine.toml: method.name = 'outcome-batch'": ("train", "mine.toml"),
+    "data.path = 'textworld'": ("train", "recipes/testbeds/textworld.toml", *SHORT),
+    "the policy 'maze'": ("train", "recipes/testbeds/maze.toml", *FEW),
+    "the policy 'graph-coloring'": ("eval", "--model", "graph-coloring", "--benchmarks", "maze"),
+}
 
 
-def test_the_starting_policies_beside_countdown_come_with_the_studies(monkeypatch, capsys, tmp_path):
-    policies = OF_STUDIES["project"]["entry-points"]["diver.policies"]
-    assert list(POLICIES) == ["countdown", *policies]
-    for name, value in policies.items():
+def test_without_the_studies_a_line_says_how_to_install_them(tmp_path):
+    (tmp_path / "recipes").symlink_to(ROOT / "recipes")
+    (tmp_path / "mine.toml").write_text("[method]\nname = 'outcome-batch'\n")
+    program = WITHOUT_STUDIES.replace("COMMANDS", repr([*REFUSED.values(), ("methods",)]))
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    told = "comes with the studies: pip install ./studies in a clone of DIVER"
+    assert done.stderr.splitlines() == [f"diver: {what} {told}" for what in REFUSED]
+    *codes, listed = done.stdout.partition("| method")
+    assert codes[0].splitlines().count("2") == len(REFUSED)
+    names = {line.split()[1] for line in listed.splitlines() if line.startswith("| ")}
+    assert len(names) > 30 and not names & {*STUDIES["methods"]}
+
+
+def test_the_starting_policies_beside_countdown_come_with_the_studies():
+    assert list(POLICIES) == ["countdown", *ENTRIES["diver.policies"]]
+    for name, value in ENTRIES["diver.policies"].items():
         folder = EntryPoint(name, value, "diver.policies").load()
-        assert folder.parents[1] == STUDIES and (folder / "config.json").is_file() and policy_folder(name) == folder
-    monkeypatch.setattr("diver.tasks.testbeds.entry_points", lambda **group: ())
-    monkeypatch.chdir(tmp_path)
-    few = ("--data.maze.problems", 32, "--evaluate.problems", 0)
-    train = ["train", ROOT / "recipes/testbeds/maze.toml", *few]
-    for words in (train, ["eval", "--model", "maze", "--benchmarks", "maze"]):
-        monkeypatch.setattr("sys.argv", ["diver", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        told = "diver: the policy 'maze' comes with the studies: pip install ./studies in a clone of DIVER\n"
-        assert stop.value.code == 2 and capsys.readouterr().err == told
+        assert folder.parents[1] == FOLDER and (folder / "config.json").is_file() and policy_folder(name) == folder
 
 
 def test_the_source_archive_leaves_out_what_is_large():
@@ -237,7 +268,7 @@ try:
 except ModuleNotFoundError as error:
     print(error)
 """
-    ones = ("grpo", "diver-mix", "diver-annealed", "high-entropy", "cde", "xrpo", "max-rl")
+    ones = ("grpo", "diver-mix", "diver-annealed", "high-entropy", "ucpo", "max-rl")
     program = program.replace("NAMES", repr((*ones, "w-reinforce")))
     done = subprocess.run([sys.executable, "-c", ALONE + program], capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines() == [

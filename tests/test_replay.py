@@ -10,10 +10,10 @@ from diver_command import diver as command
 from report_page import curve
 
 import diver
+from diver.core.formulas import formulas
 from diver.core.settings import settings
 from diver.core.turns import POLICY, Action, Turn
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout
-from diver.diversity.equational import formulas
 from diver.grading import with_keys
 from diver.methods import check_needs, check_replayed, method_named
 from diver.methods.grpo import ClipHigher

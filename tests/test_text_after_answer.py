@@ -93,6 +93,10 @@ def test_a_note_says_what_is_not_given():
         warnings.simplefilter("error")
         diver.advantages(["a", "b"], [1, 0], [0, 0], answer_ends=[1, None], truncated=[False, True])
         diver.advantages(["a", "b"], [1, 0], [0, 0], "clip-higher")  # rewards no text
+        diver.advantages([r"a \boxed{1}", r"$\boxed{2}$."], [1, 0], [0, 0])  # end with their boxes
+    for goes_on in (r"a \boxed{1}, b", r"\boxed{1} b \boxed{1}", "a"):
+        with pytest.warns(UserWarning, match="without `answer_ends`"):
+            diver.advantages([r"\boxed{1}", goes_on], [1, 0], [0, 0])
 
 
 @pytest.mark.filterwarnings("ignore:method 'diver-mix'. without")

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from agents.study import BASELINE, FINAL, START, TUNING, Planned, Study, criterion
+from agents.study import BASELINE, FINAL, START, TUNING, Study, criterion
 from diver.core.files import write_text
 from diver.core.statistics import Estimate
 from diver.core.tables import counted, markdown
 from diver.evaluate import comparison
-from method_comparison.results import Record, Runs, distinct, level, rows
+from diver_paper.runs import Planned, Record, Runs
+from method_comparison.results import distinct, level, rows
 from verified_replay.page import commits, core_hours
 from verified_replay.picture import DRAWN, draw
 from verified_replay.results import HELD_OUT, KS, gap, mean, points
@@ -25,7 +26,7 @@ Which exploration methods gain over tuned clip-higher where a response is a traj
 [maze, cell by cell](../testbeds.md#the-maze-cell-by-cell): 7 x 7 cells and at most 12 turns. The policy has 0.9 M
 parameters. The text of a turn is its action. So `diver-mix`, which rewards the diversity of text, is here almost
 `diver-actions` with half of lambda. The protocol, `studies/agents/study.toml`, was committed before the first run.
-`python -m agents` makes the runs and this page.
+`python -m agents` makes this page from the records of the runs.
 """
 
 
@@ -44,7 +45,7 @@ class Finished:
 
     def runs(self, label: str) -> Runs:
         """Seed -> record of the final runs that did not diverge; the starting policy stands beside each seed."""
-        found = {p.job.seed: r for p, r in self.records if (p.stage, p.label) == (FINAL, label) and not r["diverged"]}
+        found = {p.seed: r for p, r in self.records if (p.stage, p.label) == (FINAL, label) and not r["diverged"]}
         return dict.fromkeys(self.seeds, *found.values()) if label == START and found else found
 
     @property
@@ -74,7 +75,7 @@ class Finished:
 def write_page(study: Study) -> Path:
     """Write the page of the finished runs; runs without a record are counted."""
     found, parts = Finished(study), [INTRODUCTION]
-    page = study.out / f"{study.records_name}.md"
+    page = study.out / f"{study.name}.md"
     if missing := len(found.planned) - len(found.records):
         more = ", besides the final runs, whose learning rate is not chosen yet"
         parts.append(
@@ -85,7 +86,7 @@ def write_page(study: Study) -> Path:
         parts += [*_answer(found, page.with_suffix(".png")), *_levels(found)]
     if found.records:
         parts += [*_tuning(found), *_failures(found), *_runs(found)]
-        parts += ["## Cost\n", core_hours((planned.folder, record) for planned, record in found.records)]
+        parts += ["## Cost\n", core_hours((planned.stage, record) for planned, record in found.records)]
     write_text(page, "\n".join(parts))
     return page
 
@@ -156,7 +157,7 @@ def _tuning(found: Finished) -> list[str]:
         if planned.stage == TUNING:
             values = [mean({0: record}, HELD_OUT, k) for k in (1, 64)]
             cells = [_percent(value) for value in (*values, criterion(record))]
-            table.append([planned.label, f"{planned.job.changes['train']['learning_rate']:g}", *cells])
+            table.append([planned.label, f"{planned.rate:g}", *cells])
     chosen = study.rates()
     parts = [
         "## Tuning\n",
@@ -198,10 +199,10 @@ def _runs(found: Finished) -> list[str]:
     """A row a run: what was trained, and Pass@k at temperature 0.6."""
     table = []
     for planned, record in found.records:
-        rate = planned.job.changes.get("train", {}).get("learning_rate")
+        rate = planned.rate if planned.trained else None
         values = [mean({0: record}, HELD_OUT, k) for k in KS]
         paths = distinct(record, HELD_OUT).mean() if HELD_OUT in record["evaluations"] else np.nan
-        about = [planned.label, DASH if rate is None else f"{rate:g}", str(planned.job.seed)]
+        about = [planned.label, DASH if rate is None else f"{rate:g}", str(planned.seed)]
         outcomes = _ends(record, "reward/outcome")
         table.append([planned.stage, *about, outcomes, *map(_percent, values), _number(paths), commits(record)])
     header = ["stage", "", "rate", "seed", "outcome in training, %", *(f"Pass@{k}" for k in KS), "paths", "commit"]
@@ -215,8 +216,7 @@ def _runs(found: Finished) -> list[str]:
 
 
 def _name(planned: Planned) -> str:
-    rate = planned.job.changes["train"]["learning_rate"]
-    return f"{planned.label} ({planned.stage}, rate {rate:g}, seed {planned.job.seed})"
+    return f"{planned.label} ({planned.stage}, rate {planned.rate:g}, seed {planned.seed})"
 
 
 def _percent(value: float) -> str:

@@ -4,58 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from diver.core.seeds import fingerprint
 from diver.core.settings import merge
-from diver.core.types import DiverError
-from diver.tasks.testbeds import policy_folder
-from diver_paper.sweep import PlannedStudy
-from method_comparison.plan import StudyJob
-from method_comparison.results import Record
+from diver_paper import runs
+from diver_paper.runs import Planned, Record, given
 from verified_replay.study import lowest_of_best, score
 
 RECORDS = "agents"
 BASELINE = "clip-higher"
 START = "starting policy"
 TUNING, FINAL = "tuning", "final"
+TESTBED = "maze-cells"
 
 
-class AgentJob(StudyJob):
-    """A run of this study, all of which one command makes."""
-
-    @property
-    def command(self) -> str:
-        return "python -m agents"
-
-
-class Planned(NamedTuple):
-    """A run of the study: its stage, the label of its method, and the job."""
-
-    stage: str
-    label: str
-    job: AgentJob
-
-    @property
-    def folder(self) -> str:
-        return self.stage
-
-
-class Study(PlannedStudy):
+class Study(runs.Study):
     """study.toml: methods on one testbed, two of them with tuned learning rates."""
 
-    package = "agents"
-    records_name = RECORDS
+    package, name = "agents", RECORDS
 
-    def about(self, planned: Planned) -> tuple[dict[str, Any], dict[str, Any]]:
-        source, config = f"agents.maze:{planned.stage}", self.config
+    def regime(self, stage: str) -> dict[str, Any]:
+        """The recipe over the problems of a stage."""
+        source = f"agents.maze:{stage}"
         problems = {"data": {"path": source}, "evaluate": {"source": {"path": f"{source}_held_out"}}}
-        evaluation = {
-            "held_out": config["held_out"],
-            "samples": config["samples"],
-            "temperatures": config["temperatures"][:1] if planned.stage == TUNING else config["temperatures"],
-        }
-        return merge(config["recipe"], problems), {"evaluation": evaluation, "policy": config["policy"]}
+        return merge(self.config["recipe"], problems)
 
     @property
     def labels(self) -> list[str]:
@@ -67,7 +39,8 @@ class Study(PlannedStudy):
         yield from self.tuning()
         rates = self.rates()
         if rates.keys() == {*self.config["tuned"]}:
-            yield Planned(FINAL, START, AgentJob({}, self.config["final_seeds"][0], trained=False))
+            start = given(self.regime(FINAL), {}, self.config["final_seeds"][0])
+            yield Planned(FINAL, TESTBED, START, start, trained=False)
             for seed in self.config["final_seeds"]:
                 for label in self.labels:
                     yield self._run(FINAL, label, rates.get(label, rates[BASELINE]), seed)
@@ -97,25 +70,10 @@ class Study(PlannedStudy):
         best = {label: self.best(label, self.tried(label)) for label in self.config["tuned"]}
         return {label: rate for label, rate in best.items() if rate is not None}
 
-    def examples(self) -> Iterator[Planned]:
-        """A final run of each method at some rate, to look at its recipe before the tuning is finished."""
-        for label in self.labels:
-            yield self._run(FINAL, label, self.config["learning_rates"][0], self.config["final_seeds"][0])
-
-    def check_policy(self) -> None:
-        """DiverError if the starting policy is not the one of the protocol."""
-        name = self.config["recipe"]["model"]["path"]
-        folder = policy_folder(name)
-        found = fingerprint(folder) if folder else "of no installed policy"
-        if found != self.config["policy"]:
-            raise DiverError(
-                f"study.toml: the starting policy {name!r} has the fingerprint {found}, not {self.config['policy']}; "
-                "install the diver-studies of this clone: pip install ./studies"
-            )
-
     def _run(self, stage: str, label: str, rate: float, seed: int) -> Planned:
         method = {"frame": "common", **self.config["methods"][label]}
-        return Planned(stage, label, AgentJob({"method": method, "train": {"learning_rate": rate}}, seed))
+        changes = {"method": method, "train": {"learning_rate": rate}}
+        return Planned(stage, TESTBED, label, given(self.regime(stage), changes, seed))
 
 
 def criterion(record: Record) -> float:

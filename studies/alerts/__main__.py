@@ -1,4 +1,4 @@
-"""`python -m alerts`: make the runs of study.toml that have no record, and write the page."""
+"""`python -m alerts`: write the page and the rates from the records."""
 
 from __future__ import annotations
 
@@ -8,54 +8,24 @@ from pathlib import Path
 
 from alerts.page import write_page, write_rates
 from alerts.study import Study
-from alerts.worker import run as worker
 from diver.recipe.flags import parse
-from diver.train.parallel import run_all
-from diver_paper.records import origin
+from diver_paper.runs import PageArguments
 
 
 @dataclasses.dataclass
-class Arguments:
-    """False alarms and detections of the alerts, on healthy runs and on runs broken on purpose.
+class Arguments(PageArguments):
+    """False alarms and detections of the alerts, on healthy runs and on runs broken on purpose: write the page.
 
-    A run with a record in OUT/records is not made again; the same command resumes a stopped study.
+    `python -m diver_paper.again docs/results/records/alerts.jsonl.gz healthy-maze/` makes runs again.
     """
 
-    jobs: int = 1
-    """Runs in parallel, one thread each."""
-    kinds: tuple[str, ...] = ()
-    """Only these kinds of runs: healthy, rate, yes, template, frozen, filter, tail."""
-    testbeds: tuple[str, ...] = ()
-    """Only these testbeds."""
-    limit: int = 0
-    """At most this many runs; 0: all."""
-    config: Path | None = None
-    """Another study.toml."""
-    out: Path = Path("docs/results")
-    """The folder of the page, and of the records, records/alerts.jsonl.gz."""
-    work: Path = Path("runs/alerts")
-    """Where runs are made; it may be deleted when they are finished."""
     rates: Path | None = None
     """Also write the rates that the alerts state: src/diver/train/alert_rates.toml in a clone."""
 
 
-def main() -> None:
+if __name__ == "__main__":
     arguments = parse(Arguments, "python -m alerts", sys.argv[1:])
-    study, about = Study(arguments.out, arguments.config), origin()
-    wanted = [
-        planned
-        for planned in study.planned
-        if planned.kind in (arguments.kinds or study.kinds)
-        and planned.testbed in (arguments.testbeds or study.config["testbeds"])
-    ]
-    runs = [run for planned in wanted for run in study.waiting(planned, worker, arguments.work, about)]
-    try:
-        run_all(runs[: arguments.limit or None], arguments.work, arguments.jobs)
-    finally:
-        print(write_page(study))
+    study = Study(arguments.out)
+    print(write_page(study))
     if arguments.rates:
         print(write_rates(study, arguments.rates))
-
-
-if __name__ == "__main__":
-    main()

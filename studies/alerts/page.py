@@ -18,8 +18,8 @@ DASH = "–"
 INTRODUCTION = (
     "# The alerts of a run: false alarms and detections\n\n"
     "How often does each [alert](../report.md#alerts) fire on a healthy run, and on one that is broken on purpose?\n"
-    "The protocol, `studies/alerts/study.toml`, was committed before the first run. `python -m alerts` makes the\n"
-    "runs and this page.\n"
+    "The protocol, `studies/alerts/study.toml`, was committed before the first run. `python -m alerts` makes this\n"
+    "page from the records of the runs.\n"
 )
 CHANGED = "After this study these limits of the package were changed:\n"
 
@@ -29,7 +29,7 @@ def write_page(study: Study) -> Path:
     found, page = Results(study), study.out / f"{RECORDS}.md"
     parts = [INTRODUCTION]
     if found.missing:
-        parts.append(f"**Not finished**: {found.missing} of {counted(len(study.planned), 'run')} have no record.\n")
+        parts.append(f"**Not finished**: {found.missing} of {counted(len(study.all_runs), 'run')} have no record.\n")
     if found.runs:
         limits = {alert.title: found.chosen(alert) for alert in found.alerts}
         parts += [*_answer(found, limits), *_fires(found, limits, page.with_suffix(".png"))]

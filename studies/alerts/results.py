@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from alerts.study import CHOICE, HEALTHY, REPORT, Planned, Study
+from alerts.study import CHOICE, HEALTHY, REPORT, AlertRun, Study
 from diver.core.run_folder import metrics_table
 from diver.core.statistics import Estimate, paired_interval
 from diver.pages.run_record import LEVEL, NARROWER, RunRecord, run_alerts
@@ -31,7 +31,7 @@ DIVERGED = "diverged"
 class Finished:
     """A finished run: its metrics, a row a step, and the correct samples of its evaluations."""
 
-    def __init__(self, planned: Planned, record: Mapping[str, Any]) -> None:
+    def __init__(self, planned: AlertRun, record: Mapping[str, Any]) -> None:
         self.planned, self.record = planned, record
 
     @cached_property
@@ -164,8 +164,8 @@ class Results:
 
     def __init__(self, study: Study) -> None:
         self.study, self.alerts = study, watched(study)
-        found = [(planned, study.record(planned)) for planned in study.planned]
-        self.runs = [Finished(planned, record) for planned, record in found if record is not None]
+        found = [(run, study.record(run)) for run in study.all_runs]
+        self.runs = [Finished(run, record) for run, record in found if record is not None]
         self.missing = len(found) - len(self.runs)
         self._steps: dict[tuple[str, float], list[int | None]] = {}
 

@@ -9,42 +9,31 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diver.core.settings import merge
-from diver_paper.sweep import PlannedStudy
-from method_comparison.plan import StudyJob, load_plan
+from diver_paper import runs
+from diver_paper.runs import given
+from method_comparison.plan import load_plan
 
 RECORDS = "alerts"
 HEALTHY = "healthy"
 CHOICE, REPORT = "choice", "report"
 
 
-class AlertJob(StudyJob):
-    """A run of this study, all of which one command makes."""
-
-    @property
-    def command(self) -> str:
-        return "python -m alerts"
-
-
-class Planned(NamedTuple):
-    """A run of the study: its kind, its testbed, the label of its method, its half, and the job."""
+class AlertRun(NamedTuple):
+    """A run of this study: its kind, testbed, method, half, and recipe as given."""
 
     kind: str
     testbed: str
     label: str
     half: str
     """CHOICE: limits are chosen on it. REPORT: rates are reported on it."""
-    job: AlertJob
-
-    @property
-    def folder(self) -> str:
-        return f"{self.kind}-{self.testbed}"
+    recipe: dict[str, Any]
+    trained: bool = True
 
 
-class Study(PlannedStudy):
+class Study(runs.Study):
     """study.toml: kinds of runs on testbeds of the comparison of methods."""
 
-    package = "alerts"
-    records_name = RECORDS
+    package, name = "alerts", RECORDS
 
     @property
     def kinds(self) -> dict[str, dict[str, Any]]:
@@ -57,7 +46,7 @@ class Study(PlannedStudy):
         return self.config.get("before", {})
 
     @cached_property
-    def planned(self) -> list[Planned]:
+    def all_runs(self) -> list[AlertRun]:
         """All runs. The kinds take turns, so that a study that is stopped has runs of each."""
         of_kinds = [list(enumerate(self._of_kind(kind))) for kind in self.kinds]
         turns = [(i / len(runs), number, run) for number, runs in enumerate(of_kinds) for i, run in runs]
@@ -68,15 +57,7 @@ class Study(PlannedStudy):
         bed = self.config["testbeds"][testbed]
         return merge(merge(load_plan().regime(bed["regime"]), bed.get("recipe", {})), self.config["recipe"])
 
-    def made(self, kind: str) -> dict[str, Any]:
-        """What the record of a run says beside its recipe."""
-        about = {"evaluation": self.config["evaluation"], "kind": kind}
-        return {**about, "trainer": self.kinds[kind].get("trainer", "")}
-
-    def about(self, planned: Planned) -> tuple[dict[str, Any], dict[str, Any]]:
-        return self.regime(planned.testbed), self.made(planned.kind)
-
-    def _of_kind(self, kind: str) -> Iterator[Planned]:
+    def _of_kind(self, kind: str) -> Iterator[AlertRun]:
         """The runs of a kind: a run a testbed, method and learning rate, or each method at one rate in turn.
 
         Each run has a seed of its own. Half of the runs of a kind, drawn at random, are for the choice of limits.
@@ -97,4 +78,5 @@ class Study(PlannedStudy):
                 {"method": method, "train": {"learning_rate": float(f"{rate * about.get('rate_factor', 1):.6g}")}},
                 about.get("recipe", {}),
             )
-            yield Planned(kind, bed, label, CHOICE if i in chosen else REPORT, AlertJob(changes, first + i))
+            half = CHOICE if i in chosen else REPORT
+            yield AlertRun(kind, bed, label, half, given(self.regime(bed), changes, first + i))

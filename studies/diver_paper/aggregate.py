@@ -11,10 +11,8 @@ import numpy as np
 from diver.core.statistics import Estimate, bounds_of, pass_at_k
 from diver.evaluate import comparison
 from diver_paper.experiments import INITIAL, Claim, Experiment
-from diver_paper.job import Job
-from diver_paper.sweep import Paths
+from diver_paper.runs import Record
 
-Record = Mapping[str, Any]
 TAIL = 0.25  # the fraction of the last steps over which a training metric is a mean
 
 
@@ -34,23 +32,6 @@ class Study(NamedTuple):
         if INITIAL in variants and INITIAL not in self.runs:
             return []
         return [{v: self.runs[v][0 if v == INITIAL else seed] for v in variants} for seed in sorted(seeds)]
-
-
-def jobs(experiment: Experiment, seeds: int) -> list[tuple[str, Job]]:
-    """(variant, run): the untrained policy, then seed by seed, so that a study that is stopped has whole seeds."""
-    initial = [(INITIAL, Job({}, 0, trained=False))] if experiment.variants else []
-    return initial + [
-        (variant, Job(changes, seed)) for seed in range(seeds) for variant, changes in experiment.variants.items()
-    ]
-
-
-def study(experiment: Experiment, seeds: int, regime: Mapping[str, Any], paths: Paths) -> Study:
-    """The finished runs among the first `seeds` seeds of the experiment; variants without a run are left out."""
-    runs: dict[str, dict[int, Record]] = {}
-    for variant, job in jobs(experiment, seeds):
-        if (record := paths.records.find(job, regime)) is not None:
-            runs.setdefault(variant, {})[job.seed] = record
-    return Study(experiment, runs, seeds)
 
 
 # ---- measures of one run ---------------------------------------------------------------------------------------------

@@ -9,18 +9,15 @@ from diver.recipe.flags import parse
 
 def reproduce(args: Sequence[str]) -> None:
     """Reproduce a table or figure of the paper by name, or compare all methods."""
-    from diver_paper.records import origin
-
     if args[:1] == ["methods"]:
         from method_comparison import command
 
-        command.reproduce(parse(command.Arguments, "diver reproduce methods", args[1:]), origin())
+        command.reproduce(parse(command.Arguments, "diver reproduce methods", args[1:]))
         return
     from diver_paper.reproduce import Arguments
     from diver_paper.reproduce import reproduce as run
 
-    arguments = parse(Arguments, "diver reproduce", args)
-    run(arguments, origin())
+    run(parse(Arguments, "diver reproduce", args))
 
 
 def validity(args: Sequence[str]) -> None:

@@ -13,18 +13,19 @@ from pathlib import Path
 
 import numpy as np
 
+from diver.core.formulas import Extractor
 from diver.core.tables import markdown
 from diver.core.types import Grade, Group
 from diver.diversity import formulas
-from diver.diversity.equational import Extractor
 from diver.grading import get_grader
 from diver.rollouts.problems import title
 from diver.tasks import countdown
 from diver_paper import pages, saved_responses
-from diver_paper.aggregate import Record, Study
+from diver_paper.aggregate import Study
 from diver_paper.correlations import rank_correlations
 from diver_paper.experiments import INITIAL
 from diver_paper.figures import dots, stacked
+from diver_paper.runs import Record
 from diver_paper.saved_responses import groups
 
 PARTS = {"sampling": "time/sample", "verifying": "time/verify", "diversity": "time/diversity", "update": "time/update"}

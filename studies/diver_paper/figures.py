@@ -14,8 +14,9 @@ import numpy as np
 
 from diver.core.figures import COLOURS
 from diver.core.files import write_parts
-from diver_paper.aggregate import Record, Study, level, of_samples
+from diver_paper.aggregate import Study, level, of_samples
 from diver_paper.experiments import INITIAL, METHODS, Panel
+from diver_paper.runs import Record
 
 SMOOTH = 9  # steps that a training metric is averaged over; odd, so that it is centred
 MANY = 5  # variants; the bands of more would hide each other, so they have bars at their ends

@@ -21,7 +21,7 @@ from diver_paper.aggregate import (
 )
 from diver_paper.experiments import INITIAL, Claim
 from diver_paper.figures import legend_note
-from diver_paper.job import Job
+from diver_paper.plan import command
 
 TITLES = {
     "diversity/textual": "TD",
@@ -257,14 +257,13 @@ def commands(study: Study) -> str:
     for variant, runs in study.runs.items():
         if variant == INITIAL:
             lines.append(
-                f"- {variant}: the bundled policy, only evaluated, by `{Job({}, 0, trained=False).command} "
-                f"{study.experiment.name}`\n"
+                f"- {variant}: the bundled policy, only evaluated, by `diver reproduce {study.experiment.name}`\n"
             )
             continue
         first, *others = sorted(runs)
-        command = Job(study.experiment.variants[variant], first).command
+        words = command(study.experiment.variants[variant], first)
         more = f"; the same with --run.seed {', '.join(map(str, others))}" if others else ""
-        lines.append(f"- {variant}: `{command}`{more}\n")
+        lines.append(f"- {variant}: `{words}`{more}\n")
     folder = study.experiment.records
     return (
         "".join(lines) + f"\nTheir metrics, solutions, commits and versions are in [{folder}/ of paper-tiny.jsonl.gz]"

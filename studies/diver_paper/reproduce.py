@@ -5,28 +5,26 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import tempfile
-import tomllib
 from collections.abc import Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
 from diver.core.files import write_text
-from diver.core.settings import Positional, choose, merge
+from diver.core.settings import Positional, choose
 from diver.core.types import DiverError
 from diver.recipe.load import load_recipe
+from diver.sweep.plan import UNTRAINED
+from diver.sweep.run import make, record, sweep, untrained
 from diver_paper import paper
-from diver_paper.aggregate import Study, jobs, study
+from diver_paper.aggregate import Study
 from diver_paper.custom_pages import BODIES
 from diver_paper.experiments import EXPERIMENTS, INITIAL, Experiment
 from diver_paper.figures import draw
-from diver_paper.job import Job, flags, with_paper_values
 from diver_paper.pages import comparison, page, seeds_note
 from diver_paper.paper_table import write_paper_table
-from diver_paper.records import Records
+from diver_paper.plan import NEW, OLD, label_of, make_plan, runs_of, study
+from diver_paper.runs import flags, records_file
 from diver_paper.saved_responses import measure_by_models
-from diver_paper.sweep import Paths, sweep, waiting
-from diver_paper.worker import run
 
 SMOKE: Mapping[str, Mapping[str, Any]] = {
     "data": {"countdown": {"problems": 16}},
@@ -42,8 +40,8 @@ RECIPES = Path("recipes/paper")
 class Arguments:
     """Reproduce a table or figure of the paper by name: train, evaluate, compare, write tables and figures.
 
-    Runs with a record in OUT/records/paper-tiny.jsonl.gz are not made again, nor are those that come with a clone:
-    `--out mine` makes all of them. The same command resumes a stopped study. --list shows what there is.
+    Runs with a record in OUT/records are not made again, nor are those that come with a clone: `--out mine` makes all
+    of them. The same command resumes a stopped study. --list shows what there is.
     """
 
     name: Positional[str | None] = None
@@ -75,8 +73,8 @@ class Arguments:
     there. For an experiment without a tiny scale, test that its recipes at the paper's scale can be made."""
 
 
-def reproduce(arguments: Arguments, provenance: Mapping[str, Any]) -> None:
-    """Do what the arguments say; `provenance` goes into every record."""
+def reproduce(arguments: Arguments) -> None:
+    """Do what the arguments say."""
     out = arguments.out or Path("docs/results")
     if arguments.list:
         print(listing(out))
@@ -87,19 +85,14 @@ def reproduce(arguments: Arguments, provenance: Mapping[str, Any]) -> None:
     elif arguments.results:
         print(write_paper_table(_named(arguments.results), arguments.out or Path("runs/paper")))
     elif arguments.smoke:
-        _smoke(experiment, arguments.out, models, provenance)
+        _smoke(experiment, arguments.out, models)
     elif not experiment.variants:
         raise DiverError(
             f"{experiment.name}: {experiment.at_tiny_scale}; --scale paper prints the commands at the paper's scale"
         )
     else:
         work = arguments.work or (out / "work" if arguments.out else Path("runs/tiny"))
-        _run(experiment, arguments, out, work, models, provenance)
-
-
-def records_of(experiment: Experiment, out: Path) -> Records:
-    """Where its records are, with those of the other experiments."""
-    return Records.of(out, "paper-tiny", f"{experiment.records}/")
+        _run(experiment, arguments, out, work, models)
 
 
 def _checked(arguments: Arguments) -> tuple[Experiment, dict[str, str]]:
@@ -126,39 +119,24 @@ def _named(results: tuple[str, ...]) -> dict[str, Path]:
     return {paper.NAMES.get(name, name): Path(folder) for name, _, folder in parts.values()}
 
 
-def _run(
-    experiment: Experiment,
-    arguments: Arguments,
-    out: Path,
-    work: Path,
-    models: Mapping[str, str],
-    provenance: Mapping[str, Any],
-) -> None:
+def _run(experiment: Experiment, arguments: Arguments, out: Path, work: Path, models: Mapping[str, str]) -> None:
     """Make the runs that have no record yet, and the page."""
-    regime, seeds, paths = load_regime(), arguments.seeds or experiment.seeds, Paths(records_of(experiment, out), work)
-
-    def finished() -> Study:
-        return study(experiment, max(seeds, experiment.seeds), regime, paths)
-
+    seeds = arguments.seeds or experiment.seeds
+    plan = make_plan(experiment, seeds, out, work)
     try:
-        sweep(
-            [job for _, job in jobs(experiment, seeds)],
-            regime,
-            paths,
-            arguments.jobs,
-            provenance,
-            experiment.temperatures,
-        )
+        if plan:
+            sweep(plan, arguments.jobs)
     except (DiverError, KeyboardInterrupt):
-        if (partial := finished()).runs.keys() - {INITIAL}:  # a stopped study has a page of its finished runs, too
+        partial = study(experiment, max(seeds, experiment.seeds), out)
+        if partial.runs.keys() - {INITIAL}:  # a stopped study has a page of its finished runs, too
             write(partial, out)
         raise
-    made = finished()
+    made = study(experiment, max(seeds, experiment.seeds), out)
     write(made, out, models)
     print(f"{seeds_note(made)}\n{out / experiment.name}-tiny.md")
 
 
-def _smoke(experiment: Experiment, out: Path | None, models: Mapping[str, str], provenance: Mapping[str, Any]) -> None:
+def _smoke(experiment: Experiment, out: Path | None, models: Mapping[str, str]) -> None:
     """One seed of every variant, a few small steps, in this process."""
     if not experiment.variants:
         paper_commands(experiment)
@@ -166,13 +144,16 @@ def _smoke(experiment: Experiment, out: Path | None, models: Mapping[str, str], 
             f"{experiment.name}: its recipes at the paper's scale can be made; at tiny scale {experiment.at_tiny_scale}"
         )
         return
-    regime = merge(load_regime(), SMOKE)
     with tempfile.TemporaryDirectory() as folder:
-        paths = Paths(records_of(experiment, out or Path(folder)), Path(folder) / "work")
-        runs = [job for _, job in jobs(experiment, 1)]
-        for made in waiting(runs, run, regime, paths, provenance, temperatures=experiment.temperatures):
-            made.call()
-        write(study(experiment, 1, regime, paths), Path(folder), models)
+        known = out or Path(folder)
+        plan = make_plan(experiment, 1, known, Path(folder) / "work", SMOKE)
+        if plan:
+            if record(plan, UNTRAINED) is None:
+                untrained(plan)
+            for setting in plan.settings:
+                if record(plan, setting.label, 0) is None:
+                    make(plan, setting, 0)
+        write(study(experiment, 1, known, SMOKE), Path(folder), models)
     print(f"{experiment.name}: its runs, its page and its figure can be made")
 
 
@@ -211,8 +192,8 @@ def paper_commands(experiment: Experiment) -> str:
         recipe = load_recipe(path)
         add_evaluation("base", f"{name}_base", recipe.model.path, recipe.data.template)
         for changes in experiment.paper_variants.values():
-            variant = Job(changes, 0).name
-            folder = f"runs/{name}_{variant}"
+            variant = label_of(changes)
+            folder = f"runs/{name}_{variant}_seed0"
             train.append(
                 shlex.join(
                     [
@@ -221,14 +202,14 @@ def paper_commands(experiment: Experiment) -> str:
                         str(path),
                         "--engine",
                         "verl",
-                        *flags(with_paper_values(changes)),
+                        *flags(changes),
                         "--run.folder",
                         folder,
                     ]
                 )
             )
             model = f"{folder}/verl/checkpoints/global_step_{recipe.train.steps}/actor/huggingface"
-            add_evaluation(variant.removesuffix("_seed0"), f"{name}_{variant}", model, recipe.data.template)
+            add_evaluation(variant, f"{name}_{variant}_seed0", model, recipe.data.template)
     for public in paper.MODELS if experiment.public_models else ():
         add_evaluation(public.row, public.row, public.path, public.template)
     lines = [
@@ -245,14 +226,14 @@ def paper_commands(experiment: Experiment) -> str:
 
 def listing(out: Path) -> str:
     """Every experiment: what it reproduces, how many of its runs are finished, how long all of them take."""
-    regime = load_regime()
     rows = [["name", "reproduces", "tiny: finished", "core hours", "title"]]
     for experiment in EXPERIMENTS.values():
-        planned = [job for _, job in jobs(experiment, experiment.seeds)]
-        records = [records_of(experiment, out).find(job, regime) for job in planned]
-        known = [sum(r["cpu_seconds"].values()) for r in records if r and r["metrics"] and r["cpu_seconds"]["train"]]
+        planned = [*runs_of(experiment, experiment.seeds)]
+        of_variants = study(experiment, experiment.seeds, out).runs.values()
+        records = [record for of_variant in of_variants for record in of_variant.values()]
+        known = [sum(r["cpu_seconds"].values()) for r in records if r["metrics"] and r["cpu_seconds"]["train"]]
         hours = f"{len(planned) * sum(known) / len(known) / 3600:.1f}" if known else "?"
-        count = f"{sum(r is not None for r in records)} of {len(planned)} runs" if planned else "-"
+        count = f"{len(records)} of {len(planned)} runs" if planned else "-"
         rows.append([experiment.name, experiment.reproduces, count, hours if planned else "-", experiment.title])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -267,16 +248,11 @@ def listing(out: Path) -> str:
                     f"{out}: no such folder here; the finished runs come with a clone, where this command finds them."
                 ]
             ),
-            f"Runs are in {Records.of(out, 'paper-tiny').file}: runs/, which the experiments share, and runs-main/, "
-            "those of main.",
+            f"Runs are in {records_file(out, OLD)}, and new ones in {records_file(out, NEW).name}: runs/, which the "
+            "experiments share, and runs-main/, those of main.",
             "Core hours are of all runs, estimated from the finished ones. At paper scale none has been run: --scale "
             "paper prints the commands.",
             "Beside these, `diver reproduce methods` compares exploration methods on testbeds (diver reproduce methods "
             "--help).",
         ]
     )
-
-
-def load_regime() -> dict[str, Any]:
-    """tiny.toml, the regime of every experiment at tiny scale."""
-    return tomllib.loads((files("diver_paper") / "tiny.toml").read_text(encoding="utf-8"))

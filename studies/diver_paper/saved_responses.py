@@ -21,8 +21,8 @@ from diver.diversity import Diversity, Embedding, HiddenState, resolve, with_div
 from diver.grading import verify
 from diver.rollouts.problems import problem_table
 from diver.tasks.splits import load
-from diver_paper.aggregate import Record, Study, last_evaluation
-from diver_paper.job import study_recipe
+from diver_paper.aggregate import Study, last_evaluation
+from diver_paper.runs import Record, study_recipe
 
 STORED = "metric-validity-tiny.json"
 TEXT_METRICS = ("textual", "equational")

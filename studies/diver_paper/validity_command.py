@@ -7,6 +7,7 @@ from typing import Any
 
 from diver.core.files import to_json, write_text
 from diver.core.settings import settings
+from diver.pages.measured import write_measured
 from diver.rollouts import measure
 from diver_paper.validity import as_json, correlation_table, means_table, validity
 from diver_paper.validity_picture import write_picture
@@ -28,7 +29,7 @@ class MetricValidity(measure.Measure):
 
 def run(config: MetricValidity, log: Log = print) -> None:
     """Measure, log the correlations, and write them where `out` names a folder."""
-    result = validity(measure.run(config, log))
+    result = validity(measure.run(config, log, write_measured))
     log(f"\n{correlation_table(result)}\nSpearman's correlation over problems, with 95 % bootstrap intervals.")
     if config.out is not None:
         write_text(config.out / "validity.md", f"{means_table(result)}\n{correlation_table(result)}")

@@ -24,7 +24,7 @@ def load() -> dict[str, Any]:
 def plan(testbed: str, out: Path = Path("docs/results"), work: Path = Path("runs/fronts")) -> Plan:
     """The sweep of a testbed, its records in `out` and its runs in `work`."""
     study = load()
-    common = {key: tuple(study[key]) for key in ("alphas", "temperatures", "seeds")}
+    common: dict[str, Any] = {key: tuple(study[key]) for key in ("alphas", "temperatures", "seeds")}
     return Plan(
         recipe=Path(str(files("fronts") / f"{testbed}.toml")),
         settings=tuple(settings(study, testbed)),

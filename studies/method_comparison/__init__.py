@@ -3,7 +3,6 @@
 study.toml      testbeds with their frozen regimes, variants, and the stages in which they are run; plan.py reads it
 problems.py     problems to choose learning rates on, which no other run of the testbed has
 ablations.py    variants of DIVER that only this study needs, as methods of one's own
-worker.py       one run: train, then sample from its checkpoints at several temperatures
 rates.py        the learning rate of each variant, chosen from the same values
 results.py      from the records to curves, fronts and paired differences
 deeper.py       problems gained and lost, solutions kept, differences by difficulty

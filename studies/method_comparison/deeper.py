@@ -6,7 +6,8 @@ import numpy as np
 
 from diver.core.statistics import UNKNOWN, Estimate, interval, pass_at_k
 from diver_paper.aggregate import of_samples
-from method_comparison.results import Record, Results, Runs, difference, pass_at, rows
+from diver_paper.runs import Record, Runs
+from method_comparison.results import Results, difference, pass_at, rows
 
 
 def gained_and_lost(results: Results, label: str) -> tuple[Estimate, Estimate]:

@@ -12,8 +12,9 @@ import numpy as np
 
 from diver.core.figures import COLOURS, GREY, drawing, frame
 from diver.core.statistics import Estimate
+from diver_paper.runs import Record
 from method_comparison.plan import BASELINE
-from method_comparison.results import UNTRAINED, Record, Results, finals, free_candidates, level
+from method_comparison.results import UNTRAINED, Results, finals, free_candidates, level
 
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 OF_METHODS = [colour for colour in COLOURS if colour != GREY]  # which is that of the free baselines

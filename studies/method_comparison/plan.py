@@ -1,17 +1,14 @@
-"""study.toml as dataclasses, and the runs of a stage."""
+"""study.toml as dataclasses."""
 
 from __future__ import annotations
 
-import dataclasses
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from diver.core.settings import merge, read, settings
-from diver_paper.job import Job
+from diver_paper.runs import read_toml
 
 BASELINE = "clip-higher"
 CHOICE_SEED = 100  # of the runs that learning rates are chosen by
@@ -46,8 +43,6 @@ class Variant:
     frame: str = "common"
     ablation_of: str | None = None
     """The variant that it is with one change: it is compared with that, too, and has no curve."""
-    own_code: Mapping[str, str] = field(default_factory=dict)
-    """A digest of the file of a method that --add names: the record of another version is not taken for its."""
 
     def changes(self, rate: float) -> dict[str, Any]:
         """The changes to the testbed's recipe; `rate` is that of `rate_of`, or its own."""
@@ -99,31 +94,14 @@ class Plan:
     variants: Mapping[str, Variant]
     stages: Mapping[str, Stage] = field(default_factory=dict)
 
-    def made(self, variant: Variant | None = None) -> dict[str, Any]:
-        """What the record of a run says beside its recipe: how it was evaluated, and whose code it is."""
-        made = {"evaluation": dataclasses.asdict(self.evaluation), "baseline": bool(variant and variant.baseline)}
-        return made | ({"own_code": dict(variant.own_code)} if variant and variant.own_code else {})
-
     def regime(self, testbed: str) -> dict[str, Any]:
         """The recipe of a testbed as given."""
         return dict(self.testbeds[testbed].recipe)
 
 
-class StudyJob(Job):
-    """A run of this study; a command makes all of them."""
-
-    @property
-    def name(self) -> str:
-        return super().name.replace(":", ".")  # a user's method has a colon, which some file systems refuse
-
-    @property
-    def command(self) -> str:
-        return "diver reproduce methods"
-
-
 @cache
 def load_plan() -> Plan:
-    return make_plan(tomllib.loads((files("method_comparison") / "study.toml").read_text(encoding="utf-8")))
+    return make_plan(read_toml("method_comparison", "study.toml"))
 
 
 def make_plan(table: Mapping[str, Any]) -> Plan:

@@ -11,7 +11,8 @@ equal advantages would not make equal terms.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ import numpy as np
 from diver.core.settings import merge
 from diver.recipe.data import TESTBEDS
 from diver.recipe.recipe import make_recipe
-from diver_paper.sweep import Paths
-from method_comparison.plan import BASELINE, CHOICE_SEED, Plan, StudyJob, Variant
+from diver_paper.runs import Record, find, given, records_file
+from method_comparison.plan import BASELINE, CHOICE_SEED, Plan, Variant
 
+RECORDS = "methods"
 TAIL = 0.25
 
 
@@ -42,44 +44,33 @@ def choice_visits(plan: Plan, testbed: str) -> float:
     return plan.testbeds[testbed].choice_steps * recipe.train.batch_size / problems
 
 
-def choices(plan: Plan, variants: Iterable[Variant]) -> list[StudyJob]:
-    """The runs by which the rates of these variants are chosen; clip-higher's always."""
-    own = {BASELINE: plan.variants[BASELINE]} | {variant.rate_of or variant.label: variant for variant in variants}
-    return [
-        StudyJob(plan.variants.get(label, variant).changes(rate), CHOICE_SEED)
-        for label, variant in own.items()
-        for rate in plan.rates
-    ]
-
-
-def tried(plan: Plan, testbed: str, variant: Variant, paths: Paths) -> dict[float, Mapping[str, Any]]:
+def tried(plan: Plan, testbed: str, variant: Variant, out: Path) -> dict[float, Record]:
     """Learning rate -> the record of its run, of the finished runs of a variant."""
-    regime = choice_regime(plan, testbed)
-    jobs = {rate: StudyJob(variant.changes(rate), CHOICE_SEED) for rate in plan.rates}
-    found = {rate: paths.records.find(job, regime) for rate, job in jobs.items()}
+    regime, file = choice_regime(plan, testbed), records_file(out, RECORDS)
+    found = {rate: find(file, given(regime, variant.changes(rate), CHOICE_SEED)) for rate in plan.rates}
     return {rate: record for rate, record in found.items() if record is not None}
 
 
-def outcome(record: Mapping[str, Any]) -> np.ndarray:
+def outcome(record: Record) -> np.ndarray:
     """The outcome over the last quarter of a run, float64 [blocks of steps]."""
     column = record["metrics"]["reward/outcome"]
     return np.array(column[-max(1, round(TAIL * len(column))) :], dtype=float)
 
 
-def outcomes(plan: Plan, testbed: str, variant: Variant, paths: Paths) -> dict[float, np.ndarray]:
+def outcomes(plan: Plan, testbed: str, variant: Variant, out: Path) -> dict[float, np.ndarray]:
     """Learning rate -> the `outcome` of its run."""
-    return {rate: outcome(record) for rate, record in tried(plan, testbed, variant, paths).items()}
+    return {rate: outcome(record) for rate, record in tried(plan, testbed, variant, out).items()}
 
 
-def chosen(plan: Plan, testbed: str, variants: Mapping[str, Variant], paths: Paths) -> dict[str, float]:
+def chosen(plan: Plan, testbed: str, variants: Mapping[str, Variant], out: Path) -> dict[str, float]:
     """The rate of each variant whose choice is finished, before its `rate_factor`."""
     rates = {}
-    reference = outcomes(plan, testbed, plan.variants[BASELINE], paths)
+    reference = outcomes(plan, testbed, plan.variants[BASELINE], out)
     if len(reference) < len(plan.rates):
         return {}
     for label, variant in variants.items():
         owner = variants.get(variant.rate_of or label) or plan.variants[variant.rate_of or label]
-        found = outcomes(plan, testbed, owner, paths)
+        found = outcomes(plan, testbed, owner, out)
         if len(found) == len(plan.rates):
             rates[label] = best_rate(found, best_rate(reference))
     return rates

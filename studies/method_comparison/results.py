@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from diver.core.statistics import UNKNOWN, Estimate, pass_at_k
 from diver.evaluate import comparison
+from diver_paper.runs import Record, Runs
 from method_comparison.plan import BASELINE, Plan
 
-Record = Mapping[str, Any]
-Runs = Mapping[int, Record]
 WEIGHTS = (1.0, 0.75, 0.5, 0.25, 0.0)  # of Pass@1; the rest is that of Pass@64
 UNTRAINED = "untrained"
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from diver.core.tables import markdown
-from method_comparison.results import Record, Results
+from diver_paper.runs import Record
+from method_comparison.results import Results
 
 LIMIT = 0.2
 """As in the alerts of a run (src/diver/train/alerts.toml)."""

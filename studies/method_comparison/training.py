@@ -8,9 +8,10 @@ import numpy as np
 
 from diver.core.tables import markdown
 from diver.pages.run_record import STAGES
+from diver_paper.runs import Record, Runs
 from method_comparison.plan import BASELINE
 from method_comparison.rates import choice_visits, outcome
-from method_comparison.results import Record, Results, Runs
+from method_comparison.results import Results
 from method_comparison.tails import mark
 
 NONE = "–"

@@ -13,13 +13,15 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from diver.core.files import JsonlLog, write_jsonl
+from diver.core.extras import provenance
+from diver.core.files import JsonlLog, read_json, write_jsonl
 from diver.core.run_folder import RunFolder
 from diver.core.seeds import digest, fingerprint
 from diver.core.settings import merge
@@ -34,9 +36,10 @@ from diver.recipe.recipe import make_recipe
 from diver.recipe.sections import Model
 from diver.sample.hf import HFGenerator
 from diver.sample.policy import load_configuration, load_policy
-from diver_paper.job import Job, study_recipe
-from diver_paper.records import Records, origin, rounded
-from diver_paper.worker import SHOWN, draw, train_run
+from diver.sweep.records import add
+from diver.sweep.run import train
+from diver_paper.measure import SHOWN, columns, draw
+from diver_paper.runs import find, given, records_file, rounded, study_recipe
 from smollm2_gsm8k.data import Solved, split
 from smollm2_gsm8k.page import METHODS, NAME, write_page
 from smollm2_gsm8k.warm_up import read, warm_up, warmed_up
@@ -67,15 +70,22 @@ class Arguments:
     """Another study.toml: the sizes of the study and the recipe of its runs."""
 
 
-class StudyJob(Job):
-    """A run of this study, all of which one command makes."""
+class Run(NamedTuple):
+    """A run of this study; without a method it is the policy before training."""
+
+    method: str = ""
+    seed: int = 0
 
     @property
-    def command(self) -> str:
-        return "python -m smollm2_gsm8k"
+    def name(self) -> str:
+        return f"{self.method or 'initial'}_seed{self.seed}"
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        return {"method": {"name": self.method}} if self.method else {}
 
 
-BEFORE = StudyJob({}, 0, trained=False)
+BEFORE = Run()
 
 
 class Study:
@@ -87,7 +97,7 @@ class Study:
         self.recipe = make_recipe(self.regime)
         self.work, self.out, self.device = arguments.work, arguments.out, arguments.device
         self.base, self.warm_up = self.model(arguments.model), self.work / "warm_up.safetensors"
-        self.provenance = origin()
+        self.provenance = {key: value for key, value in provenance().items() if key != "started"}
         sizes = self.config["split"]
         source = Source(path=arguments.data, config="main" if arguments.data == Arguments.data else None)
         self.parts = split(
@@ -119,11 +129,9 @@ class Study:
             data = self.select(model)
         self.write_record(BEFORE, model, self.preparation)
         write_page(self.config, self.out)
-        for job in (
-            StudyJob({"method": {"name": m}}, s) for s in range(self.config["study"]["seeds"]) for m in METHODS
-        ):
-            checkpoint = self.work / job.name / "checkpoints" / f"step_{self.recipe.train.steps:04d}"
-            self.write_record(job, checkpoint, lambda job=job: self.train(job, model, data))  # type: ignore[misc]
+        for run in (Run(method, seed) for seed in range(self.config["study"]["seeds"]) for method in METHODS):
+            checkpoint = self.work / run.name / "checkpoints" / f"step_{self.recipe.train.steps:04d}"
+            self.write_record(run, checkpoint, partial(self.train, run, model, data))
             write_page(self.config, self.out)
 
     def select(self, model: Path) -> Path:
@@ -154,36 +162,37 @@ class Study:
             "metrics": {},
         }
 
-    def train(self, job: Job, model: Path, data: Path) -> dict[str, Any]:
+    def train(self, run: Run, model: Path, data: Path) -> dict[str, Any]:
         """Train, or resume; what the record keeps of it."""
+        folder = self.work / run.name
         places = {"model": {"path": str(model), "device": self.device}, "data": {"path": str(data)}}
-        with self.timed(job.name):
-            metrics, commit = train_run(
-                study_recipe(merge(job.recipe(self.regime), places)), job, self.work / job.name, self.provenance
-            )
-        return {"commit": commit, "metrics": metrics}
+        of_run = {"run": {"folder": str(folder)}, "evaluate": {"problems": 0}}
+        with self.timed(run.name):
+            train(study_recipe(merge(given(self.regime, run.changes, run.seed), merge(places, of_run))))
+        return {"commit": read_json(folder / "config.json").get("commit"), "metrics": columns(folder)}
 
-    def write_record(self, job: Job, model: Path, make: Callable[[], Mapping[str, Any]]) -> None:
+    def write_record(self, run: Run, model: Path, make: Callable[[], Mapping[str, Any]]) -> None:
         """Make the run, evaluate its model at every temperature, and write its record, unless there is one."""
-        records = Records.of(self.out, NAME)
-        if records.find(job, self.regime) is not None:
+        file, recipe = records_file(self.out, NAME), given(self.regime, run.changes, run.seed)
+        if find(file, recipe, trained=bool(run.method)) is not None:
             return
         made = make()
-        with self.timed(f"evaluate {job.name}"):
+        with self.timed(f"evaluate {run.name}"):
             evaluations = {}
             for temperature in self.config["study"]["temperatures"]:
-                name, samples = f"{job.name}_{temperature}", self.config["study"]["samples"]
+                name, samples = f"{run.name}_{temperature}", self.config["study"]["samples"]
                 evaluations[str(temperature)] = self.measured(
                     *self.evaluate(name, model, self.held_out, samples, temperature)
                 )
         rows = list(JsonlLog(self.work / "hours.jsonl").rows())
-        stages = {"train": job.name if job.trained else "select", "evaluate": f"evaluate {job.name}"}
+        stages = {"train": run.name if run.method else "select", "evaluate": f"evaluate {run.name}"}
         seconds = {
             part: sum(row["cpu_seconds"] for row in rows if row["stage"] == stage) for part, stage in stages.items()
         }
         device = f"{self.device}, {torch.get_num_threads()} threads"
-        header = {"recipe": job.recipe(self.regime), "seed": job.seed, "command": job.command, "device": device}
-        records.add(job, {**header, **self.provenance, "cpu_seconds": seconds, **made, "evaluations": evaluations})
+        header = {"recipe": recipe, "seed": run.seed, "command": "python -m smollm2_gsm8k", "device": device}
+        record = {**header, **self.provenance, "cpu_seconds": seconds, **made, "evaluations": evaluations}
+        add(file, {run.name: record})
 
     def evaluate(
         self, name: str, model: Path, problems: Sequence[Problem], samples: int, temperature: float

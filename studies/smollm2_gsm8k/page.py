@@ -13,11 +13,10 @@ import numpy as np
 from diver.core.files import write_text
 from diver.core.statistics import DETECTABLE, Estimate
 from diver.core.tables import markdown
-from diver_paper.aggregate import Record, Study, difference, over_seeds
+from diver_paper.aggregate import Study, difference, over_seeds
 from diver_paper.experiments import INITIAL, Experiment
-from diver_paper.job import Job
 from diver_paper.pages import NONE, SIGNAL_NOTE, seeds_note, shown, signals, title
-from diver_paper.records import Records
+from diver_paper.runs import Record, find, given, records_file
 
 NAME = "smollm2-gsm8k"
 METHODS = ("clip-higher", "diver-mix")
@@ -42,12 +41,12 @@ EXPERIMENT = Experiment(
 def write_page(config: Mapping[str, Any], out: Path) -> None:
     """The page of the records that are there, none at first."""
     regime, seeds = config["recipe"], config["study"]["seeds"]
-    jobs = [(INITIAL, Job({}, 0, trained=False))]
-    jobs += [(name, Job({"method": {"name": name}}, seed)) for seed in range(seeds) for name in METHODS]
+    wanted = [(INITIAL, 0, {}), *((m, s, {"method": {"name": m}}) for s in range(seeds) for m in METHODS)]
     runs: dict[str, dict[int, Record]] = {}
-    for variant, job in jobs:
-        if (record := Records.of(out, NAME).find(job, regime)) is not None:
-            runs.setdefault(variant, {})[job.seed] = record
+    for variant, seed, changes in wanted:
+        recipe = given(regime, changes, seed)
+        if (record := find(records_file(out, NAME), recipe, trained=variant != INITIAL)) is not None:
+            runs.setdefault(variant, {})[seed] = record
     study = Study(EXPERIMENT, runs, seeds)
     parts = [
         f"# {EXPERIMENT.title}\n",

@@ -10,7 +10,8 @@ import numpy as np
 from diver.core.files import write_text
 from diver.core.statistics import Estimate, interval
 from diver.core.tables import markdown
-from method_comparison.results import Runs, difference, pass_at, rows
+from diver_paper.runs import Runs
+from method_comparison.results import difference, pass_at, rows
 from text_after_answer.study import BASELINE, UNREPAIRED, Study
 
 KS = (1, 4, 16, 64)
@@ -27,7 +28,7 @@ INTRODUCTION = (
     "with the conditions\n"
     "of the paper's reward-hacking figure. Its protocol, `studies/text_after_answer/study.toml`, was committed before "
     "the first\n"
-    "run. `python -m text_after_answer` makes the runs and this page.\n\n"
+    "run. `python -m text_after_answer` makes this page from the records of the runs.\n\n"
     '- **no repair**: the paper\'s settings, `diversity.until = "end"` and `shaping.condition = "correct"`. Runs '
     "of stage c.\n"
     '- **up to the answer**: `diversity.until = "answer"`. Diversity is measured up to the end of the answer.\n'
@@ -40,9 +41,9 @@ INTRODUCTION = (
 )
 
 
-def write_page(study: Study, out: Path) -> Path:
+def write_page(study: Study) -> Path:
     """Write the page of the finished runs; runs without a record are named."""
-    found = study.results(out)
+    found = study.results()
     wanted = len(study.config["seeds"])
     missing = [f"{label} has {len(runs)} of {wanted} seeds" for label, runs in found.items() if len(runs) < wanted]
     seeds = ", ".join(map(str, study.config["seeds"]))
@@ -53,7 +54,7 @@ def write_page(study: Study, out: Path) -> Path:
             "and one of two seeds is wide.\n"
         )
     parts += ["## Length\n", *_lengths(found), "## Pass@k\n", *_pass_at_k(found, study)]
-    page = out / "text-after-answer.md"
+    page = study.out / "text-after-answer.md"
     write_text(page, "\n".join(parts))
     return page
 

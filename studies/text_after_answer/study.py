@@ -1,16 +1,14 @@
-"""study.toml: the variants as jobs over the mazes of the comparison of methods, and their records."""
+"""study.toml: the variants on the mazes of the comparison of methods, and their records."""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
-from importlib.resources import files
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from diver_paper.records import Records
-from method_comparison.plan import StudyJob, load_plan
-from method_comparison.results import Runs
+from diver_paper import runs
+from diver_paper.runs import Planned, Record, find, given, records_file
+from method_comparison.plan import load_plan
+from method_comparison.rates import RECORDS as COMPARISON
 
 RECORDS = "text-after-answer"
 BASELINE, UNREPAIRED = "clip-higher", "no repair"
@@ -18,41 +16,32 @@ STAGE_C = {BASELINE: "clip-higher", UNREPAIRED: "diver-mix"}
 """Label -> the method of stage c whose runs it stands for."""
 
 
-class Study:
-    """study.toml: its variants as jobs over the testbed of the comparison of methods."""
+class Study(runs.Study):
+    """study.toml: its variants on the testbed of the comparison of methods."""
 
-    def __init__(self) -> None:
-        self.config = tomllib.loads((files("text_after_answer") / "study.toml").read_text(encoding="utf-8"))
-        self.regime = load_plan().regime(self.config["testbed"])
-        self.made = {"evaluation": self.config["evaluation"], "baseline": False}
-        """What a record says beside its recipe."""
+    package, name = "text_after_answer", RECORDS
 
-    def job(self, label: str, seed: int) -> StudyJob:
-        return self._job(self.config["variants"][label]["method"], seed)
+    def planned(self) -> Iterator[Planned]:
+        for seed in self.config["seeds"]:
+            for label, variant in self.config["variants"].items():
+                yield self._planned(label, variant["method"], seed)
 
-    def stage_c_job(self, method: str, seed: int) -> StudyJob:
-        """The run of stage c of the comparison of methods that this study compares with."""
-        return self._job({"name": method}, seed)
-
-    def results(self, out: Path) -> dict[str, Runs]:
+    def results(self) -> dict[str, dict[int, Record]]:
         """Label -> seed -> the record of a finished run, of stage c's variants and of this study's, in order."""
-        stage_c = Records.of(out, "methods", f"{self.config['testbed']}/")
-        found: dict[str, Runs] = {
-            label: self._found(stage_c, {seed: self.stage_c_job(method, seed) for seed in self.config["seeds"]}, {})
-            for label, method in STAGE_C.items()
-        }
-        for label in self.config["variants"]:
-            jobs = {seed: self.job(label, seed) for seed in self.config["seeds"]}
-            found[label] = self._found(Records.of(out, RECORDS), jobs, self.made)
+        found: dict[str, dict[int, Record]] = {label: {} for label in (*STAGE_C, *self.config["variants"])}
+        for seed in self.config["seeds"]:
+            for label, method in STAGE_C.items():
+                recipe = self._planned(label, {"name": method}, seed).recipe
+                if (record := find(records_file(self.out, COMPARISON), recipe)) is not None:
+                    found[label][seed] = record
+        for planned, record in self.finished():
+            found[planned.label][planned.seed] = record
         return found
 
-    def _found(self, records: Records, jobs: Mapping[int, StudyJob], made: Mapping[str, Any]) -> Runs:
-        found = {seed: records.find(job, self.regime, made) for seed, job in jobs.items()}
-        return {seed: record for seed, record in found.items() if record is not None}
-
-    def _job(self, method: Mapping[str, Any], seed: int) -> StudyJob:
+    def _planned(self, label: str, method: Mapping[str, Any], seed: int) -> Planned:
+        testbed = self.config["testbed"]
         changes = {
             "method": {"frame": "common", **method},
             "train": {"learning_rate": self.config["learning_rate"]},
         }
-        return StudyJob(changes, seed)
+        return Planned("", testbed, label, given(load_plan().regime(testbed), changes, seed))

@@ -10,7 +10,7 @@ import numpy as np
 
 from diver.core.statistics import UNKNOWN, Estimate
 from diver.core.tables import markdown
-from method_comparison.results import Runs
+from diver_paper.runs import Runs
 from verified_replay.cautions import cautions
 from verified_replay.picture import DRAWN, draw
 from verified_replay.results import (

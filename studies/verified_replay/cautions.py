@@ -8,8 +8,8 @@ from typing import NamedTuple
 from diver.core.statistics import Estimate
 from diver.core.tables import markdown
 from diver.integrations.engines import ENGINES, refusals
-from diver_paper.job import study_recipe
-from method_comparison.results import UNTRAINED, Record, Runs
+from diver_paper.runs import Record, Runs, study_recipe
+from method_comparison.results import UNTRAINED
 from verified_replay.problems import TRAINED, TURN
 from verified_replay.results import HELD_OUT, KS, QUESTIONS, TITLES, Finished, best, gap, mean, points, times
 from verified_replay.study import BASELINE, MORE_ROLLOUTS, REPLAY

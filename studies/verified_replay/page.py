@@ -9,7 +9,8 @@ import numpy as np
 
 from diver.core.files import write_text
 from diver.core.tables import markdown
-from method_comparison.results import UNTRAINED, Record, pass_at
+from diver_paper.runs import Planned, Record
+from method_comparison.results import UNTRAINED, pass_at
 from verified_replay.answer import answer
 from verified_replay.results import HELD_OUT, KS, TITLES, Finished, gap, mean, points, times
 from verified_replay.study import (
@@ -19,7 +20,6 @@ from verified_replay.study import (
     SELECTION,
     TESTBEDS,
     TUNED_ALPHA,
-    Planned,
     Study,
     score,
 )
@@ -30,8 +30,8 @@ INTRODUCTION = """\
 
 Does [`verified-replay`](../methods.md#outcomes-only) gain over clip-higher at a tuned learning rate, with new problems
 and new seeds? The protocol, `studies/verified_replay/study.toml`, was committed before the first run.
-`python -m verified_replay` makes the runs and this page. The [comparison of methods](method-comparison.md) stays as it
-was. The runs of SmolLM2 on GSM8K were cut to save hours: no run here is of a language model of its size.
+`python -m verified_replay` makes this page from the records. The [comparison of methods](method-comparison.md) stays as
+it was. The runs of SmolLM2 on GSM8K were cut to save hours: no run here is of a language model of its size.
 """
 
 
@@ -60,15 +60,13 @@ def _tuning(study: Study) -> list[str]:
         for run in study.tuning(testbed):
             if (record := study.record(run)) is None:
                 continue
-            rate = run.job.changes["train"]["learning_rate"]
-            lowest[run.label] = min(rate, lowest.get(run.label, rate))
-            unchanged = TUNED_ALPHA if run.label == REPLAY else None
-            alpha = run.job.changes["method"].get("replay", {}).get("alpha", unchanged)
+            lowest[run.label] = min(run.rate, lowest.get(run.label, run.rate))
+            alpha = run.alpha or (TUNED_ALPHA if run.label == REPLAY else None)
             values = [pass_at(record, SELECTION, k).mean() for k in (1, 64)]
             table.append(
                 [
                     run.label,
-                    f"{rate:g}",
+                    f"{run.rate:g}",
                     DASH if alpha is None else f"{alpha:g}",
                     *(f"{100 * x:.1f}" for x in (*values, score(record))),
                 ]
@@ -133,7 +131,7 @@ def _each(planned: Sequence[tuple[Planned, Record | None]]) -> list[str]:
     for run, record in planned:
         if record is not None and run.stage != "tuning":
             passed = [f"{100 * pass_at(record, HELD_OUT, k).mean():.1f}" for k in (1, 64)]
-            about = [run.stage, TITLES[run.testbed], run.label, str(run.job.seed)]
+            about = [run.stage, TITLES[run.testbed], run.label, str(run.seed)]
             table.append([*about, *passed, commits(record)])
     if not table:
         return []
@@ -151,7 +149,7 @@ def commits(record: Record) -> str:
 
 def _cost(planned: Sequence[tuple[Planned, Record | None]], found: Finished) -> list[str]:
     """Core-hours of the finished runs, by stage."""
-    finished = [(run.folder, record) for run, record in planned if record is not None]
+    finished = [(f"{run.testbed}-{run.stage}", record) for run, record in planned if record is not None]
     if not finished:
         return []
     return ["## Cost\n", *_price(found), core_hours(finished)]

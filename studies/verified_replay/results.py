@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
 from diver.core.statistics import Estimate
-from method_comparison.results import UNTRAINED, Runs, difference, pass_at, rows
+from diver.evaluate.comparison import Values, difference
+from diver.evaluate.front import Pair
+from diver.sweep import choose
+from diver.sweep.choose import BOUNDS, Policy, key
+from diver_paper.runs import Runs
+from method_comparison.results import UNTRAINED
 from verified_replay.study import BASELINE, REPLAY, Study
 
 KS = (1, 4, 16, 64)
@@ -30,9 +33,9 @@ class Finished:
         self.bases = {REPLAY: BASELINE, **study.config["combined"]}
         """Setting with replay -> the setting that it is without."""
         self._runs: dict[tuple[str, str, str], dict[int, Mapping]] = {}
-        for run in study.planned():
-            if run.stage != "tuning" and (record := study.record(run)) is not None:
-                self._runs.setdefault((run.stage, run.testbed, run.label), {})[run.job.seed] = record
+        for run, record in study.finished():
+            if run.stage != "tuning":
+                self._runs.setdefault((run.stage, run.testbed, run.label), {})[run.seed] = record
         for testbed in TITLES:
             of = {label: self.runs(testbed, label) for label in self.labels}
             complete = set.intersection(*(set(runs) for runs in of.values()))
@@ -52,16 +55,26 @@ class Finished:
         return [label for s, t, label in self._runs if (s, t) == (stage, testbed)]
 
 
+def values(runs: Runs, name: str, k: int) -> Values:
+    """Seed -> Pass@k of each problem, of the runs that have this evaluation, `PART TEMPERATURE`.
+
+    An evaluation is read as the front of a policy of `diver.sweep`, at the trained weights.
+    """
+    part, _, temperature = name.partition(" ")
+    pair = Pair(1.0, float(temperature))
+    found = {seed: record["evaluations"][name] for seed, record in runs.items() if name in record["evaluations"]}
+    fronts = {seed: {"samples": e["samples"], "fronts": {part: {key(pair): e["c"]}}} for seed, e in found.items()}
+    return Policy("", fronts, ()).values(part, pair, k)
+
+
 def gap(more: Runs, less: Runs, name: str, k: int, level: float = 0.95) -> Estimate:
     """`more` minus `less` at Pass@k, paired over their shared seeds and problems."""
-    mine, theirs = (rows(of, name, lambda record, at: pass_at(record, at, k)) for of in (more, less))
-    return difference(mine, theirs, level)
+    return difference(values(more, name, k), values(less, name, k), BOUNDS, level)
 
 
 def mean(runs: Runs, name: str, k: int) -> float:
     """Pass@k over all seeds and problems; NaN without a run."""
-    found = [row.mean() for row in rows(runs, name, lambda record, at: pass_at(record, at, k)).values()]
-    return float(np.mean(found)) if found else np.nan
+    return choose.mean(values(runs, name, k))
 
 
 def best(runs: Mapping[str, Runs], k: int) -> str:

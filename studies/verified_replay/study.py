@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from diver.core.settings import merge
-from diver_paper.sweep import PlannedStudy
-from method_comparison.plan import StudyJob, load_plan
-from method_comparison.results import UNTRAINED, Record, pass_at
+from diver_paper import runs
+from diver_paper.runs import Planned, Record, given
+from method_comparison.plan import load_plan
+from method_comparison.results import UNTRAINED, pass_at
 
 RECORDS = "verified-replay"
 TESTBEDS = ("countdown", "maze")
@@ -22,27 +23,6 @@ SELECTION = "held-out 0.6"
 """The evaluation by which rates and alpha are chosen."""
 
 
-class ReplayJob(StudyJob):
-    """A run of this study, all of which one command makes."""
-
-    @property
-    def command(self) -> str:
-        return "python -m verified_replay"
-
-
-class Planned(NamedTuple):
-    """A run of the study: its stage and testbed, its label on the page, and the job."""
-
-    stage: str
-    testbed: str
-    label: str
-    job: ReplayJob
-
-    @property
-    def folder(self) -> str:
-        return f"{self.testbed}-{self.stage}"
-
-
 class Choice(NamedTuple):
     """What the tuning of a testbed has chosen: the rate of each method, and alpha; only what is finished."""
 
@@ -50,11 +30,10 @@ class Choice(NamedTuple):
     alpha: float | None
 
 
-class Study(PlannedStudy):
-    """study.toml, where a table `recipe` changes the regimes."""
+class Study(runs.Study):
+    """The runs of study.toml."""
 
-    package = "verified_replay"
-    records_name = RECORDS
+    package, name = "verified_replay", RECORDS
 
     def regime(self, testbed: str, stage: str) -> dict[str, Any]:
         """The recipe of a testbed over the problems of a stage; the controls and the untrained policy have those of the
@@ -65,21 +44,7 @@ class Study(PlannedStudy):
             "data": {"path": source, "template": "plain"},
             "evaluate": {"source": {"path": f"{source}_held_out"}},
         }
-        return merge(merge(load_plan().regime(testbed), changes), self.config.get("recipe", {}))
-
-    def made(self, stage: str) -> dict[str, Any]:
-        """What a record says of its evaluation."""
-        tuning = stage == "tuning"
-        evaluation = {
-            "samples": self.config["samples"],
-            "held_out": self.config["held_out"],
-            "trained": 0 if tuning else self.config["trained"],
-            "temperatures": [0.6] if tuning else self.config["temperatures"],
-        }
-        return {"evaluation": evaluation}
-
-    def about(self, planned: Planned) -> tuple[dict[str, Any], dict[str, Any]]:
-        return self.regime(planned.testbed, planned.stage), self.made(planned.stage)
+        return merge(load_plan().regime(testbed), changes)
 
     def planned(self) -> Iterator[Planned]:
         """All runs whose settings are known so far, in the order in which they are made."""
@@ -87,7 +52,7 @@ class Study(PlannedStudy):
             yield from self.tuning(testbed)
         yield from self._final()
         for testbed in TESTBEDS:
-            yield Planned(UNTRAINED, testbed, UNTRAINED, ReplayJob({}, 0, trained=False))
+            yield Planned(UNTRAINED, testbed, UNTRAINED, given(self.regime(testbed, UNTRAINED), {}, 0), trained=False)
 
     def tuning(self, testbed: str) -> Iterator[Planned]:
         """The runs by which rates and alpha are chosen."""
@@ -111,14 +76,8 @@ class Study(PlannedStudy):
         scores = [(score(record), planned) for record, planned in found if record is not None]
         alpha = None
         if len(scores) == len(found) and {BASELINE, REPLAY} <= rates.keys():
-            rates[BASELINE] = lowest_of_best(
-                [(s, p.job.changes["train"]["learning_rate"]) for s, p in scores if p.label == BASELINE]
-            )
-            of_alpha = [
-                (s, p.job.changes["method"].get("replay", {}).get("alpha", TUNED_ALPHA))
-                for s, p in scores
-                if p.label == REPLAY and p.job.changes["train"]["learning_rate"] == rates[REPLAY]
-            ]
+            rates[BASELINE] = lowest_of_best([(s, p.rate) for s, p in scores if p.label == BASELINE])
+            of_alpha = [(s, p.alpha or TUNED_ALPHA) for s, p in scores if p.label == REPLAY and p.rate == rates[REPLAY]]
             alpha = lowest_of_best(of_alpha)
         elif BASELINE in rates:
             del rates[BASELINE]
@@ -164,8 +123,8 @@ class Study(PlannedStudy):
                 for label in labels:
                     if label == MORE_ROLLOUTS:
                         changes = {"sample": {"group_size": self.rollouts_of_equal_tokens}}
-                        job = self._job(self.config["methods"][BASELINE], choice.rates[BASELINE], seed, **changes)
-                        yield Planned("controls", "maze", label, job)
+                        method, rate = self.config["methods"][BASELINE], choice.rates[BASELINE]
+                        yield self._planned("controls", "maze", label, method, rate, seed, **changes)
                     else:
                         yield self._run("controls", "maze", label, seed, choice)
 
@@ -191,7 +150,7 @@ class Study(PlannedStudy):
         method = self.config["methods"][label]
         if alpha != TUNED_ALPHA:
             method = merge(method, {"replay": {"alpha": alpha}})
-        return Planned("tuning", testbed, label, self._job(method, rate, self.config["tuning_seed"]))
+        return self._planned("tuning", testbed, label, method, rate, self.config["tuning_seed"])
 
     def _run(self, stage: str, testbed: str, label: str, seed: int, choice: Choice) -> Planned:
         """A run at the chosen rate: of a method, of a base with replay, or of verified-replay with a change."""
@@ -206,12 +165,21 @@ class Study(PlannedStudy):
             method, rate = self.config["methods"][label], choice.rates[label]
             if label == REPLAY:
                 method = merge(method, replay)
-        return Planned(stage, testbed, label, self._job(method, rate, seed))
+        return self._planned(stage, testbed, label, method, rate, seed)
 
-    @staticmethod
-    def _job(method: Mapping[str, Any], rate: float, seed: int, **changes: Any) -> ReplayJob:
+    def _planned(
+        self,
+        stage: str,
+        testbed: str,
+        label: str,
+        method: Mapping[str, Any],
+        rate: float,
+        seed: int,
+        **changes: Any,
+    ) -> Planned:
         train = {"learning_rate": float(f"{rate:.6g}")}
-        return ReplayJob({"method": {"frame": "common", **method}, "train": train, **changes}, seed)
+        changes = {"method": {"frame": "common", **method}, "train": train, **changes}
+        return Planned(stage, testbed, label, given(self.regime(testbed, stage), changes, seed))
 
 
 def score(record: Record) -> float:

@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import pytest
 from diver_command import succeeds
 
+from diver.core.files import MemoryLog
 from diver.core.progress import progress_bar
 from diver.core.types import Grade, Problem, Rollout
 from diver.evaluate.evaluate import Task, evaluate, metrics, render_prompt
-from diver.evaluate.results import MemoryLog, read_results
+from diver.evaluate.results import read_results
 from diver.grading import Verdict, verdicts
 from diver.sample.base import Generation
 from diver.tasks.templates import TEMPLATES

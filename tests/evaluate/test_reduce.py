@@ -5,12 +5,13 @@ import json
 import numpy as np
 import pytest
 
+from diver.cli.compare import write_evaluations
 from diver.core.files import to_json
 from diver.core.seeds import digest
+from diver.core.settings import parse_ks
 from diver.core.tables import markdown
 from diver.core.types import DiverError, Grade, Problem
-from diver.evaluate.comparison import compare, comparisons, digests, other_problems
-from diver.evaluate.config import parse_ks
+from diver.evaluate.comparison import comparisons, digests, other_problems
 from diver.evaluate.evaluate import Sample, answer, reduce
 from diver.evaluate.results import benchmark_table, table_of, write_curves
 
@@ -179,7 +180,7 @@ def test_changes_are_paired_and_over_shared_problems(tmp_path):
     for name, found in (("left", left), ("right", right)):
         (tmp_path / name).write_text(json.dumps({"model": name, "benchmarks": {"sums": found}}))
     with pytest.raises(DiverError, match="no problem of Sums in common"):
-        compare([tmp_path / "left", tmp_path / "right"])
+        write_evaluations([tmp_path / "left", tmp_path / "right"])
 
 
 def test_a_problem_of_the_same_id_and_another_text_is_another_problem(tmp_path):
@@ -190,13 +191,13 @@ def test_a_problem_of_the_same_id_and_another_text_is_another_problem(tmp_path):
     for name, found in (("left", left), ("right", right)):
         (tmp_path / name).write_text(json.dumps({"model": name, "benchmarks": {"sums": found}}))
     told: list[str] = []
-    compare([tmp_path / "left", tmp_path / "right"], log=told.append)
+    write_evaluations([tmp_path / "left", tmp_path / "right"], log=told.append)
     assert "Sums: 1 problems of the same id have another text or answer and are left out" in told[0]
     assert "Written differently: sets of formulas that the correct samples write." in told[0]
     right["per_problem"][1]["digest"] = "0" * 16
     (tmp_path / "right").write_text(json.dumps({"model": "right", "benchmarks": {"sums": right}}))
     with pytest.raises(DiverError, match=r"no problem of Sums in common \(same id, text and answer\)"):
-        compare([tmp_path / "left", tmp_path / "right"])
+        write_evaluations([tmp_path / "left", tmp_path / "right"])
     del left["per_problem"][0]["digest"], left["per_problem"][1]["digest"]  # by an earlier version: ids alone decide
     assert comparisons(left, right)[0].trained.mean == 0.75
 
@@ -211,7 +212,7 @@ def test_ids_that_may_be_other_problems_are_told(tmp_path):
     paths.append(tmp_path / "of_training")  # which does not say its source
     paths[-1].write_text(json.dumps({"model": "m", "benchmarks": {"sums": results(A, A)}}))
     said = []
-    compare(paths, log=said.append)
+    write_evaluations(paths, log=said.append)
     other, trained = said[0].split("of_training (m)")
     assert "Sums: source differs: algebra/test.jsonl and geometry/test.jsonl\nSums: seed differs: 0 and 1" in other
     assert "differs" not in trained
@@ -219,7 +220,7 @@ def test_ids_that_may_be_other_problems_are_told(tmp_path):
 
 def test_compare_needs_two_runs(tmp_path):
     with pytest.raises(DiverError, match="two results or more"):
-        compare([tmp_path])
+        write_evaluations([tmp_path])
 
 
 def test_table_and_curves(tmp_path):
@@ -255,10 +256,10 @@ def test_problems_that_pass_at_k_leaves_out_are_counted(tmp_path, capsys):
     }  # fmt: skip
     for name, found in (("left", left), ("right", right)):
         (tmp_path / name).write_text(json.dumps({"model": name, "benchmarks": {"sums": found}}))
-    compare([tmp_path / "left", tmp_path / "right"])
+    write_evaluations([tmp_path / "left", tmp_path / "right"])
     few = "Sums Pass@4 leaves out 1 problem, Sums Written differently leaves out 1 problem."
     assert f"Too few scored samples: {few}" in capsys.readouterr().out
-    compare([tmp_path / "right", tmp_path / "right"])
+    write_evaluations([tmp_path / "right", tmp_path / "right"])
     assert "Too few" not in capsys.readouterr().out
     assert not any(row.left_out for row in comparisons(left, {}) + comparisons(left, {**right, "per_problem": []}))
 

@@ -126,12 +126,6 @@ def test_numbers():
     assert grade(r"\boxed{3}", "2", NUMBERED) == "wrong"
 
 
-def test_a_number_behind_its_letter_is_the_text_of_an_option():
-    numbers = {"options": ["3", "4", "6"]}
-    assert grade(r"\boxed{x = 4}", "B", "What is x?", **numbers) == "correct"
-    assert grade(r"\boxed{x = 6}", "B", "What is x?", **numbers) == "wrong"
-
-
 def test_options_from_meta():
     listed = {"options": ["red", "green", "blue"] + [f"colour {i}" for i in range(7)]}
     assert grade(r"\boxed{blue}", "C", "Which?", **listed) == "correct"
@@ -144,14 +138,6 @@ def test_a_label_that_parquet_added_is_no_option():
     """Rows of other lengths share a struct: what a row has not is None there."""
     of_three = Problem(id="p", prompt="Which?", answer="A", meta={"options": {"A": "x", "B": "y", "C": None}})
     assert options_of(of_three) == {"A": "x", "B": "y"}
-
-
-def test_the_words_of_an_option_do_not_judge_it():
-    denying = {"options": ["Rust is not wrong.", "Gold is right."]}
-    judged = "A) Rust is not wrong. - {}\nB) Gold is right. - {}"
-    assert grade(judged.format("correct", "wrong"), "A", "Which?", **denying) == "correct"
-    assert grade(judged.format("wrong", "correct"), "A", "Which?", **denying) == "wrong"
-    assert grade(judged.format("true or not", "right or wrong"), "B", "Which?", **denying) == "no_answer"
 
 
 def test_no_list_of_options():
@@ -268,30 +254,6 @@ def test_a_choice_is_looked_for_in_the_last_16384_characters():
     problem, rest = Problem(id="p", prompt=PROMPT, answer="B"), " so" * 5462  # 16,386 characters
     assert Choice().grade(f"The answer is B.{rest}", problem) is Grade.NO_ANSWER
     assert Choice().grade(f"{rest} The answer is B.", problem) is Grade.CORRECT
-
-
-@pytest.mark.parametrize(
-    "supposed",
-    [
-        "Option A would be correct if the plant were dead.",
-        "A would be the correct answer only at night.",
-        "If it were a fire, the answer would be A.",
-        "Had it been asked about fish, the answer would be A.",
-        "Many students think that A is correct.",
-        "One might think the answer is A.",
-        "A common mistake is to say that the answer is A.",
-        "It is tempting to assume that the correct answer is (A).",
-    ],
-)
-def test_what_is_only_supposed_counts_where_nothing_else_is_stated(supposed):
-    assert grade(f"The answer is B. {supposed}") == grade(f"{supposed} But the answer is B.") == "correct"
-    assert grade(f"The answer is A. {supposed.replace('A', 'B')}".replace("B common", "A common")) == "wrong"
-    assert grade(f"So I see. {supposed}") == "wrong" and grade(f"So I see. {supposed}", answer="A") == "correct"
-
-
-def test_two_options_that_are_only_supposed_are_no_choice():
-    said = "If it were dark, the answer would be A or B."
-    assert grade(said) == grade(said, answer="A") == "no_answer" and grade(f"The answer is B. {said}") == "correct"
 
 
 def test_a_statement_under_an_assumption_is_one():

@@ -7,7 +7,7 @@ from diver.core.types import DiverError, Grade, Problem
 from diver.grading import get_grader, grade
 from diver.grading.base import Verdict, defer
 from diver.grading.custom import call
-from diver.recipe.verification import Verification
+from diver.grading.settings import Verification
 from diver.rollouts.grade import GradeConfig, run
 
 MODULE = """

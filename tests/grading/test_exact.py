@@ -32,24 +32,14 @@ def test_per_cent_is_a_count_or_a_share_and_math_verify_decides_the_rest(answer,
 @pytest.mark.parametrize(
     ("answer", "gold", "grade"),
     [
-        ("no~solution", r"\text{no solution}", Grade.CORRECT),
         (r"\text{ABC}", "abc", None),  # letters that may be variables, whose capitals are others
-        ("abc", r"\text{ABC}", Grade.CORRECT),
-        (r"\text{1 12 apples}", r"\text{112 apples}", None),
-        ("CBA", "ABC", Grade.WRONG),
-        ("BA", "AB", None),
         (r"\triangle ABC", "ABC", None),
-        (r"5 \text{ million dollars}", r"500 \text{ million cents}", Grade.CORRECT),
-        (r"5 \text{ million dollars}", r"5 \text{ million cents}", Grade.WRONG),
-        (r"5 \text{ cm}", r"5 \text{ cents}", Grade.WRONG),
-        (r"5 \text{ bags}", r"5 \text{ boxes}", Grade.CORRECT),  # other units are not compared
-        (r"6 \text{ to } 10", r"3 \text{ to } 5", Grade.WRONG),  # as ranges; as ratios they are the same
-        (r"6 \text{ to } 10", "3:5", Grade.CORRECT),
+        (r"5 \text{ bags}", r"5 \text{ boxes}", Grade.CORRECT),  # units are not compared
         ("10 a.m.", "10:00 AM", Grade.CORRECT),
-        (r"10\%\text{ decrease}", r"20\%\text{ decrease}", None),
+        ("4343_7", "4343_6", Grade.WRONG),
     ],
 )
-def test_words_are_compared_where_both_answers_have_them(answer, gold, grade):
+def test_fonts_and_units_do_not_matter(answer, gold, grade):
     assert compare(answer, gold) is grade
 
 

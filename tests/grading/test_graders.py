@@ -55,7 +55,7 @@ def test_names_and_versions():
     assert set(GRADERS) == {"math", "gsm8k", "math-verify", "choice"} | testbeds
     assert all(grader.name == name and callable(grader.grade) for name, grader in GRADERS.items())
     assert f"math-verify-{version('math-verify')}" in GRADERS["math"].version
-    assert get_grader("choice").version == "choice@15"
+    assert get_grader("choice").version == "choice@16"
     with pytest.raises(DiverError, match="grader: unknown choice 'oracle'; choices: math, gsm8k, choice"):
         grade([], grader="oracle")
 

@@ -1,7 +1,7 @@
 """Answers that a policy under reward would find (hacks.toml) are refused, and honest look-alikes are correct."""
 
 import pytest
-from test_rules import graded, read
+from test_rules import read
 
 from diver.core.types import Grade
 
@@ -10,9 +10,9 @@ KINDS = [(kind, by) for kind, of in HACKS.items() for by in ([of["grader"]] if "
 
 
 @pytest.mark.parametrize(("kind", "grader"), KINDS)
-def test_every_hack_is_refused_and_every_honest_look_alike_is_correct(kind, grader):
+def test_every_hack_is_refused_and_every_honest_look_alike_is_correct(kind, grader, graded):
     honest, hacks = HACKS[kind]["honest"], HACKS[kind]["hacks"]
-    grades = graded()[grader][f"hacks: {kind}"]
+    grades = graded[grader][f"hacks: {kind}"]
     refused = (Grade.WRONG, Grade.NO_ANSWER)
     assert [(*row, g) for row, g in zip(honest, grades, strict=False) if g is not Grade.CORRECT] == []
     assert [(*row, g) for row, g in zip(hacks, grades[len(honest) :], strict=True) if g not in refused] == []

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from diver.core.types import Grade, Problem
-from diver.grading import algebra, grade
+from diver.grading import grade
+from diver.grading.grading import WARM
+from diver.grading.settings import Bounds, Verification
 from diver.grading.workers import Pool
-from diver.recipe.verification import Bounds, Verification
 
 pytestmark = [
     pytest.mark.slow,
@@ -149,7 +150,7 @@ def test_hostile_answers_without_bounds(tmp_path, monkeypatch):
     settings = Verification(timeout_s=DEADLINE / 2, bounds=bounds)
     responses = [rf"So it is \boxed{{{text}}}" for text in BOXED] + OPEN
     assert len(responses) >= 100
-    with Pool(workers=2, memory_mb=settings.memory_mb, warm=algebra.warm, patience=0) as pool:
+    with Pool(workers=2, memory_mb=settings.memory_mb, warm=WARM, patience=0) as pool:
         pool.map(time.sleep, [(0,), (0,)], 60)
         peak, found = 0, []
         for response in responses:
@@ -167,7 +168,7 @@ def test_hostile_answers_together():
     """In one call, as a benchmark is graded: the pool works in parallel and loses nobody's grade."""
     hostile = [(text, problem()) for text in [*(rf"\boxed{{{text}}}" for text in BOXED), *OPEN]]
     pairs = hostile + [(rf"\boxed{{{i}x}}", problem(f"{2 * i}x/2")) for i in range(1, 31)]
-    with Pool(workers=2, memory_mb=900, warm=algebra.warm) as pool:
+    with Pool(workers=2, memory_mb=900, warm=WARM) as pool:
         found = grade(pairs, Verification(timeout_s=DEADLINE), grader="math", pool=pool)
         assert len(pool.pids) == 2
     assert found[len(hostile) :] == [Grade.CORRECT] * 30

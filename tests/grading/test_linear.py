@@ -24,6 +24,7 @@ from diver.grading import (
     bounds,
     choice,
     clock,
+    conditions,
     echo,
     equivalence,
     exact,
@@ -32,7 +33,6 @@ from diver.grading import (
     names,
     notation,
     prose,
-    readings,
     spelling,
 )
 from diver.tasks import countdown
@@ -46,19 +46,13 @@ SCANNERS = [
     *(extraction.stated, extraction.boxed, extraction.last_line, extraction.last_number),
     *(extraction.last_box, extraction.unboxed, spelling.unify, notation.respell, exact.plain, exact.plain_number),
     *(prose.picked_number, extraction.in_thought, extraction.after_thought, equivalence._parts, notation.content_of),
-    *(
-        equivalence._counted,
-        equivalence._name,
-        GRADERS["math"].holds_answer,
-        GRADERS["gsm8k"].holds_answer,
-        choice.listed,
-    ),
+    *(GRADERS["math"].holds_answer, GRADERS["gsm8k"].holds_answer, choice.listed),
     *(countdown.parse, lambda text: bounds.within(text, bounds.Bounds(length=10**9))),
     lambda text: bounds.bounded(bounds.PendingComparison((text,), ("5",)), bounds.Bounds(length=10**9)),
-    *(measures.unit_free, measures.bare_number, names.with_backslashes, spelling.plain_signs),
-    *(prose.picked_formula, readings.approximations, lambda text: clock.compare(text, "9:30")),
-    lambda text: deque(readings.simpler("a_n = 2n, n \\geq 1", text), maxlen=0),
-    *(prose.said, prose.free, prose.without_denied, prose.moment, lambda text: prose.says(text, "even")),
+    *(measures.unit_free, names.with_backslashes, spelling.plain_signs),
+    lambda text: clock.compare(text, "9:30"),
+    lambda text: deque(conditions.without_conditions("a_n = 2n, n \\geq 1", text), maxlen=0),
+    *(prose.said, lambda text: prose.says(text, "even")),
     *(
         lambda text, by=by: by.answer_end(text, MATH, True)
         for by in (GRADERS["math"], GRADERS["maze"], GRADERS["reasoning-gym"])

@@ -9,7 +9,7 @@ from diver.grading.equivalence import equivalent
 from diver.grading.extraction import after_thought, boxed, last_number
 from diver.grading.grading import verdicts
 from diver.grading.mathematics import GSM8K, Mathematics, gold_texts
-from diver.recipe.verification import Bounds
+from diver.grading.settings import Bounds
 
 
 def problem(answer):
@@ -48,7 +48,6 @@ def decide(response, gold, verifier=MATH.grade):
         (r"$x=\boxed{1}$, so $x+1=\boxed{2}$", ["2"]),
         (r"\boxed{(\boxed{1}, \fbox 2)}", ["(1, 2)"]),
         (r"\boxed{6}, then \boxed{6}", ["6"]),
-        (r"\boxed{28}\%", [r"28\%"]),
         (r"\boxed{4} and \boxed{5", ["4"]),
         (r"\boxed{5", []),
         ("no box", []),
@@ -107,14 +106,12 @@ def test_last_number(text, found):
         (r"\boxed{\sin(90^{\circ}-x)}", r"\cos(x)", "correct"),
         (r"\boxed{(1,2)}", r"\begin{pmatrix}1\\2\end{pmatrix}", "correct"),
         (r"\boxed{(2,1)}", r"\begin{pmatrix}1\\2\end{pmatrix}", "wrong"),
-        (r"\boxed{4.5 \times 10^{33}}", "4.5e33", "correct"),
         (r"\boxed{9.9 \times 10^{-10}}", "3.3e-10", "wrong"),
         (r"\boxed{0.00000000099}", r"3.3 \times 10^{-10}", "wrong"),  # both are 0 to six places
         (r"\boxed{4343_7}", "4343_6", "wrong"),
         (r"\boxed{x}", "|x|", "wrong"),
         (r"\boxed{-5}", "−5", "correct"),
         (r"\boxed{√2}", r"\sqrt{2}", "correct"),
-        (r"\boxed{12 apples}", "12", "correct"),
         (r"\boxed{2 million}", "2", "wrong"),
         (r"\boxed{18.90}", r"\$18.90", "correct"),
         (r"\boxed{x+\$3}", r"\$3+x", "correct"),
@@ -124,10 +121,6 @@ def test_last_number(text, found):
         (r"\boxed{90^\circ}", r"\frac{\pi}{2}", "correct"),
         (r"\boxed{\pi}", r"180^{\circ}", "correct"),
         (r"\boxed{60^\circ}", r"\frac{\pi}{2}", "wrong"),
-        (r"\boxed{2.5 \text{ million}}", "2500000", "correct"),
-        (r"\boxed{2.5 million}", "2,500,000", "correct"),
-        (r"\boxed{3 million people}", "3000000", "correct"),
-        (r"\boxed{2.5 million}", "250000", "wrong"),
         (r"\boxed{33\frac{1}{3}\%}", r"\frac{100}{3}\%", "correct"),
         (r"\boxed{33\frac{1}{3}\%}", r"\frac{1}{3}", "correct"),
         (r"\boxed{33\frac{1}{3}\%}", r"34\frac{1}{3}\%", "wrong"),

@@ -18,7 +18,7 @@ import pytest
 
 from diver.core.types import Problem
 from diver.grading import GRADERS, grade
-from diver.recipe.verification import Verification
+from diver.grading.settings import Verification
 
 HERE = Path(__file__).parent
 TABLE = HERE / "rules.toml"
@@ -107,7 +107,7 @@ CASES = cases()
 
 @cache
 def graded():
-    """Grader -> class of answers -> their grades, which other tests of the same answers share.
+    """Grader -> class of answers -> their grades; tests take them from the fixture of this name.
 
     All in one call: two graders that read the same answer compare it once.
     """
@@ -116,9 +116,9 @@ def graded():
     return {name: {kind: [next(found) for _ in group] for kind, group in of.items()} for name, of in CASES.items()}
 
 
-def grades(name):
+def letters(found):
     """Class of answers -> a letter for each of them."""
-    return {kind: "".join(map(LETTER.get, found)) for kind, found in graded()[name].items()}
+    return {kind: "".join(map(LETTER.get, grades)) for kind, grades in found.items()}
 
 
 def changed(name, known, found):
@@ -132,12 +132,12 @@ def changed(name, known, found):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_grade_changes_with_its_rules_only(name):
+def test_a_grade_changes_with_its_rules_only(name, graded):
     known = read("rules.toml").get(f"{name}@{GRADERS[name].rules}")
     assert known is not None, f"rules.toml has no grades of {name}@{GRADERS[name].rules}. {ADVICE}"
-    found = grades(name)
+    found = letters(graded[name])
     assert changed(name, known, found) == [], ADVICE
-    lengths = [{kind: len(letters) for kind, letters in table.items() if kind in found} for table in (known, found)]
+    lengths = [{kind: len(row) for kind, row in table.items() if kind in found} for table in (known, found)]
     assert lengths[0] == lengths[1], "New answers: run `python tests/grading/test_rules.py`, which adds their grades."
 
 
@@ -166,11 +166,11 @@ def main():
         "# The grades of the present rules, a letter for each answer, by test_rules.py, which also writes this file."
     ]
     for name in CASES:
-        key, found = f"{name}@{GRADERS[name].rules}", grades(name)
+        key, found = f"{name}@{GRADERS[name].rules}", letters(graded()[name])
         if mistakes := changed(name, known.get(key, {}), found):
             sys.exit("\n".join([*mistakes, ADVICE]))
-        absent = {kind: letters for kind, letters in known.get(key, {}).items() if kind not in found}
-        lines += ["", f'["{key}"]', *(f'"{kind}" = "{letters}"' for kind, letters in {**found, **absent}.items())]
+        absent = {kind: row for kind, row in known.get(key, {}).items() if kind not in found}
+        lines += ["", f'["{key}"]', *(f'"{kind}" = "{row}"' for kind, row in {**found, **absent}.items())]
     TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

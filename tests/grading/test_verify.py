@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 
 from diver.core.types import DiverError, Grade, Group, Problem, Rollout
-from diver.grading import algebra, grade, verify
+from diver.grading import grade, verify
 from diver.grading.equivalence import equivalent
+from diver.grading.grading import WARM
 from diver.grading.mathematics import gold_texts
+from diver.grading.settings import Bounds, Verification
 from diver.grading.workers import Pool
-from diver.recipe.verification import Bounds, Verification
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[4] / "shared" / "data"))
 
 
 @pytest.fixture(scope="module")
 def pool():
-    with Pool(workers=2, warm=algebra.warm) as pool:
+    with Pool(workers=2, warm=WARM) as pool:
         yield pool
 
 
@@ -141,7 +142,7 @@ def test_a_response_that_was_cut_is_graded_by_an_answer_that_it_had_finished(ver
 
 
 def test_equal_answers_to_one_problem_are_graded_once():
-    with Counting(workers=1, warm=algebra.warm) as counting:
+    with Counting(workers=1, warm=WARM) as counting:
         pairs = [(f"way {i}: \\boxed{{x+x}}", problem("2x")) for i in range(50)]
         pairs += [(f"way {i}: \\boxed{{3x}}", problem("2x")) for i in range(50)] + [(r"\boxed{x+x}", problem("3x"))]
         found = grade(pairs, pool=counting)

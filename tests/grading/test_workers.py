@@ -16,7 +16,8 @@ import pytest
 from waiting import until
 
 from diver.core.types import DiverError, Grade
-from diver.grading import algebra, serve, workers
+from diver.grading import serve, workers
+from diver.grading.grading import WARM
 from diver.grading.mathematics import math_verify
 from diver.grading.workers import Failure, Pool, Worker, shared_pool
 
@@ -246,7 +247,7 @@ def test_workers_import_no_torch(pool):
     assert pool.map(
         exec, [("import sys; assert 'torch' not in sys.modules and 'pandas' not in sys.modules",)], ENOUGH
     ) == [None]
-    with Pool(workers=1, warm=algebra.warm) as warm:
+    with Pool(workers=1, warm=WARM) as warm:
         assert warm.map(exec, [("import sys; assert 'torch' not in sys.modules",)], ENOUGH) == [None]
 
 

@@ -15,8 +15,8 @@ from waiting import until
 
 from diver.cli import main
 from diver.core.types import DiverError
-from diver.judge.answers import read_cases
-from diver.judge.run import Judge, run
+from model_judge.answers import read_cases
+from model_judge.run import Judge, run
 
 pytest.importorskip("openai")
 

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from diver.judge.prompt import MAX_STRUCTURED, question, rankings, read_ranks, repair, response_format
+from model_judge.prompt import MAX_STRUCTURED, question, rankings, read_ranks, repair, response_format
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_rankings_that_are_not(reply, reason):
 
 
 HOSTILE = """
-from diver.judge import prompt
+from model_judge import prompt
 
 n = prompt.LONGEST_REPLY = 10**6
 for reply in ("\\n" * n, " " * n, "> " * (n // 2), "RANKING\\n" * (n // 8), "RANKING" + "* " * (n // 2)):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from diver.judge.ranks import OVERALL, by_position, ranks_latex, ranks_markdown, standings
+from model_judge.ranks import OVERALL, by_position, ranks_latex, ranks_markdown, standings
 
 
 def test_by_hand():

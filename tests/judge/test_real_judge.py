@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from diver.judge.prompt import rankings
-from diver.judge.run import Judge, run
+from model_judge.prompt import rankings
+from model_judge.run import Judge, run
 
 pytest.importorskip("openai")
 

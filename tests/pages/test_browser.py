@@ -15,7 +15,7 @@ from diver.core.types import Grade, Group, Problem, Reward, Rollout
 from diver.diversity import formulas, textual_dissimilarity
 from diver.pages.groups import BYTES, RESPONSES, Shown, browser_data, evenly_spaced, pack, segments
 from diver.pages.mathematics import ATTRIBUTES, ELEMENTS, Formulas, mathml
-from diver.rollouts.measure import write_browser
+from diver.pages.measured import write_browser
 
 
 def group_of(*responses, name="p"):

@@ -18,11 +18,11 @@ from synthetic_run import HOSTILE
 from diver.core.tables import clean
 from diver.core.types import Grade, Group, Problem, Reward, Rollout
 from diver.pages.dump_page import render
+from diver.pages.measured import write_browser
 from diver.pages.run_page import write_report
 from diver.pages.serve import Page, server
 from diver.pages.source import Source
 from diver.rollouts import Columns
-from diver.rollouts.measure import write_browser
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = (

@@ -20,9 +20,10 @@ from diver.cli.train import parse_seeds
 from diver.core.run_folder import run_name
 from diver.core.statistics import interval, paired_interval
 from diver.core.types import DiverError
+from diver.evaluate.comparison import BEFORE, differences, left_out, levels
 from diver.evaluate.of_run import read_run
 from diver.pages.curves import curves_over_seeds
-from diver.pages.over_seeds import BEFORE, by_variant, differences, evaluations, levels, notes, read_runs
+from diver.pages.over_seeds import by_variant, compare_runs, evaluations, read_runs
 from diver.pages.run_record import RunRecord
 
 PROBLEMS = 6
@@ -88,7 +89,7 @@ def test_the_diversity_of_correct_pairs_over_the_problems_of_which_every_run_has
     assert clip["pair_diversity"] == pytest.approx(0.375) and clip["effective_solutions"] == pytest.approx(1.6)
     assert mix["pair_diversity"] == pytest.approx(0.75) and mix["effective_solutions"] == pytest.approx(4)
     assert change["pair_diversity"] == pytest.approx(0.375) and "effective_solutions" not in change
-    assert not any("pairs" in line for line in notes(by_variant(read_runs([folders / "mix"])), found, "clip-higher"))
+    assert not any("pairs" in line for line in left_out(found, "clip-higher"))
 
 
 def test_levels_and_paired_differences(folders):
@@ -112,7 +113,7 @@ def test_a_difference_is_over_the_seeds_of_both(folders):
     write_run(folders / "other", "max-rl", 7, [8] * PROBLEMS)
     found = evaluations(variants := by_variant(read_runs([folders / "clip", folders / "other"])))
     assert {*differences(found, "clip-higher").text()[1][1:]} == {"–"}
-    assert notes(variants, found, "clip-higher") == [
+    assert compare_runs(variants, "clip-higher").notes == [
         "max-rl and clip-higher have no seed in common, so that nothing can be paired"
     ]
 
@@ -130,21 +131,21 @@ def test_a_problem_that_one_run_lacks_counts_in_no_row(folders):
     assert table["diver-mix (2 seeds)"][1].mean == pytest.approx(8 / 10)  # 1 2 6 . 2 0 and 0 6 5 . 4 1
     assert differences(found, "clip-higher").rows["diver-mix (2 seeds)"][1].mean == pytest.approx(2 / 10)
     few = "1 of 6 problems left out, of which a run has too few scored samples"
-    assert notes(variants, found, "clip-higher") == [f"Pass@8: {few}", f"Distinct@8: {few}"]
+    assert compare_runs(variants, "clip-higher").notes == [f"Pass@8: {few}", f"Distinct@8: {few}"]
 
 
 def test_what_else_differs_than_the_method_is_told(tmp_path):
     for name, seed, rate in (("a", 0, 0.1), ("b", 0, 0.2)):
         config = {"identity": {"train.learning_rate": rate}, "own_code": {"my:M": name}, "content": {"data.path": "1"}}
         write_run(tmp_path / name, f"method-{name}", seed, CLIP[0], config=config)
-    found = evaluations(variants := by_variant(read_runs([tmp_path])))
-    assert notes(variants, found, "method-a") == [
+    variants = by_variant(read_runs([tmp_path]))
+    assert compare_runs(variants, "method-a").notes == [
         "the file of my:M differs: a (method-a); b (method-b)",
         "train.learning_rate differs: 0.1 (method-a); 0.2 (method-b)",
     ]
     write_run(tmp_path / "c", "method-a", 0, CLIP[0], config={"identity": {"train.learning_rate": 0.3}})
-    found = evaluations(variants := by_variant(read_runs([tmp_path / "a", tmp_path / "c"])))
-    assert notes(variants, found, next(iter(variants))) == []  # the labels say it
+    variants = by_variant(read_runs([tmp_path / "a", tmp_path / "c"]))
+    assert compare_runs(variants, next(iter(variants))).notes == []  # the labels say it
 
 
 def test_code_and_data_of_one_variant_alone_are_no_difference(tmp_path):
@@ -152,8 +153,8 @@ def test_code_and_data_of_one_variant_alone_are_no_difference(tmp_path):
     own = {"own_code": {"my:M": "12345678"}, "content": {"data.path": "87654321"}}
     write_run(tmp_path / "a", "clip-higher", 0, CLIP[0], config={"own_code": {}, "content": {}})
     write_run(tmp_path / "b", "my:M", 0, CLIP[0], config=own)
-    found = evaluations(variants := by_variant(read_runs([tmp_path])))
-    assert notes(variants, found, "clip-higher") == []
+    variants = by_variant(read_runs([tmp_path]))
+    assert compare_runs(variants, "clip-higher").notes == []
 
 
 def test_runs_have_the_names_that_are_given(folders, monkeypatch):

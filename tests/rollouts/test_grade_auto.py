@@ -9,10 +9,10 @@ from diver_command import succeeds
 from rows import write_rows
 
 from diver.core.types import DiverError
+from diver.grading.references import answer_and_verifier, final_answer, options_in
 from diver.recipe.data import Source
 from diver.rollouts.grade import GradeConfig, run
-from diver.tasks.references import answer_and_verifier, final_answer, options_in
-from diver.tasks.sources import load_problems, value_at
+from diver.tasks.sources import load_problems
 
 METALS = ["iron", "copper", "zinc", "gold"]
 
@@ -191,7 +191,7 @@ def test_a_whole_solution_as_the_reference_answer(given, answer, verifier):
 
 def test_options_that_are_none():
     for row in ({"options": "fast"}, {"choices": ["one"]}, {"A": "x"}, {"A": 1, "B": 2}, {"choices": "[1, 2"}, {}):
-        assert options_in(row, value_at) is None
+        assert options_in(row) is None
 
 
 def test_training_data_with_options_in_a_column(tmp_path):

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from diver.core.environment import Step, at_once, checked_step
+from diver.core.files import MemoryLog
 from diver.core.turns import ENVIRONMENT, POLICY, Action, Turn
 from diver.core.types import DiverError, Grade, Group, Problem, Rollout, sampling_metrics
 from diver.evaluate.evaluate import Task, evaluate
-from diver.evaluate.results import MemoryLog
 from diver.grading import get_grader, verify
 from diver.recipe.sections import Model
 from diver.sample.base import Job, SamplingParams, requests

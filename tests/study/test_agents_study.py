@@ -1,37 +1,27 @@
 """The study of trajectories: its protocol, its mazes, its choices and its page by hand, its command, a killed run."""
 
-from collections import Counter
-from pathlib import Path
-
 import pytest
-import tomli_w
-from killed import check_killed
 from protocol import ROOT, check_descent, check_only_added_to
 
 from agents import maze
-from agents.__main__ import main
 from agents.page import write_page
 from agents.study import BASELINE, FINAL, RECORDS, START, TUNING, Study
-from agents.worker import run as worker
-from diver.core.settings import merge
+from diver.core.seeds import fingerprint
 from diver.core.turns import POLICY, Action, Turn
-from diver.core.types import DiverError, Group, Rollout
+from diver.core.types import Group, Rollout
 from diver.diversity import measure
 from diver.grading import get_grader
-from diver_paper.job import study_recipe
-from diver_paper.records import Records, read
+from diver.sweep import records
+from diver.tasks.testbeds import policy_folder
+from diver_paper.runs import records_file, study_recipe
 
 RESULTS = ROOT / "docs" / "results"
-FILE = Records.of(RESULTS, RECORDS).file
+FILE = records_file(RESULTS, RECORDS)
 PROTOCOL = "studies/agents/study.toml"
 
 
-def finished(study):
-    return [(run, record) for run in study.planned() if (record := study.record(run)) is not None]
-
-
 def finished_records():
-    return [record for _, record in finished(Study(RESULTS))]
+    return [record for _, record in Study(RESULTS).finished()]
 
 
 # ---- the protocol
@@ -46,29 +36,28 @@ def test_since_the_first_run_the_protocol_is_only_added_to():
 
 
 def test_no_record_is_left_out_of_the_page():
-    assert {*read(FILE)} == {f"{run.folder}/{run.job.name}" for run, _ in finished(Study(RESULTS))}
+    study = Study(RESULTS)
+    assert {*records.read(FILE)} == {record["name"] for _, record in study.finished()}
+    assert len([*study.planned()]) == len(study.finished()) == 29
 
 
 def test_the_page_is_what_the_records_give(tmp_path):
     (tmp_path / "records").mkdir()
-    if FILE.exists():
-        (tmp_path / "records" / FILE.name).symlink_to(FILE)
+    (tmp_path / "records" / FILE.name).symlink_to(FILE)
     assert write_page(Study(tmp_path)).read_text() == (RESULTS / f"{RECORDS}.md").read_text()
 
 
-def test_the_starting_policy_is_that_of_the_protocol(tmp_path):
-    study = Study(tmp_path)
-    study.check_policy()
-    study.config["policy"] = "00000000"
-    with pytest.raises(DiverError, match=r"starting policy 'maze-cells' has the fingerprint \w{8}, not 00000000"):
-        study.check_policy()
+def test_the_starting_policy_is_that_of_the_protocol():
+    config = Study(RESULTS).config
+    assert fingerprint(policy_folder(config["recipe"]["model"]["path"])) == config["policy"]
 
 
-def test_methods_differ_in_their_method_alone(tmp_path):
-    study = Study(tmp_path)
-    recipes = {run.label: study_recipe(run.job.recipe(study.about(run)[0])) for run in study.examples()}
+def test_methods_differ_in_their_method_and_rate_alone():
+    study = Study(RESULTS)
+    final = [run for run in study.planned() if run.stage == FINAL and run.trained]
+    recipes = {run.label: study_recipe(run.recipe) for run in final}
     assert [*recipes] == study.labels and {*study.config["tuned"]} <= {*study.labels}
-    (others,) = {repr((r.model, r.data, r.sample, r.train, r.evaluate)) for r in recipes.values()}
+    (others,) = {repr((r.model, r.data, r.sample, r.train.steps, r.evaluate)) for r in recipes.values()}
     assert "agents.maze:final_held_out" in others
     for label, recipe in recipes.items():
         assert recipe.method.frame == "common" and recipe.method.loss == recipes[BASELINE].method.loss
@@ -88,8 +77,7 @@ def test_stages_share_no_maze():
 
 
 def test_a_walk_has_at_most_twelve_turns(tmp_path):
-    (example, *_) = Study(tmp_path).examples()
-    recipe = study_recipe(example.job.recipe(Study(tmp_path).about(example)[0]))
+    recipe = study_recipe(next(iter(Study(tmp_path).planned())).recipe)
     assert recipe.data.verifier == recipe.evaluate.source.verifier
     environment, _ = get_grader(recipe.data.verifier).start(maze.final()[0])
     assert environment.max_turns == 12
@@ -125,13 +113,14 @@ def record(c, paths=1, outcome=(), diverged=None):
     }
 
 
-def save(study, planned, values):
-    regime, made = study.about(planned)
-    study.records(planned).add(planned.job, {**values, "recipe": planned.job.recipe(regime), **made})
-
-
-def rate_of(planned):
-    return planned.job.changes["train"]["learning_rate"]
+def save(study, *runs):
+    """Add a record for each of the pairs of a planned run and its values."""
+    found = {}
+    for planned, values in runs:
+        metrics = values["metrics"] if planned.trained else {}
+        name = f"{planned.stage}/{planned.label}_{planned.rate if planned.trained else 'untrained'}_{planned.seed}"
+        found[name] = {**values, "metrics": metrics, "recipe": planned.recipe}
+    records.add(records_file(study.out, RECORDS), found)
 
 
 def tuned(study):
@@ -141,12 +130,12 @@ def tuned(study):
     """
     while waiting := [planned for planned in study.tuning() if study.record(planned) is None]:
         for planned in waiting:
-            rate = rate_of(planned)
+            rate = planned.rate
             if planned.label == BASELINE:  # the criterion is (c / 64 + 1) / 2
-                save(study, planned, record([40, 40] if rate == 1e-4 else [32, 30]))
+                save(study, (planned, record([40, 40] if rate == 1e-4 else [32, 30])))
             else:
                 correct = {2.5e-5: 24, 1.25e-5: 8}.get(rate, 16)
-                save(study, planned, record([correct] * 2, diverged=12 if rate == 2e-4 else None))
+                save(study, (planned, record([correct] * 2, diverged=12 if rate == 2e-4 else None)))
 
 
 def page_of(study):
@@ -163,7 +152,7 @@ def row(page, *cells):
 
 def test_what_is_chosen_and_what_follows_by_hand(tmp_path):
     study = Study(tmp_path)
-    assert [(p.label, rate_of(p)) for p in study.planned()] == [
+    assert [(p.label, p.rate) for p in study.planned()] == [
         (label, rate) for label in (BASELINE, "diver-actions") for rate in (5e-5, 1e-4, 2e-4)
     ]
     assert "besides the final runs" in page_of(study)
@@ -172,11 +161,11 @@ def test_what_is_chosen_and_what_follows_by_hand(tmp_path):
     assert study.tried(BASELINE) == [5e-5, 1e-4, 2e-4]  # the best is not the lowest
     assert study.tried("diver-actions") == [5e-5, 1e-4, 2e-4, 2.5e-5, 1.25e-5]
     final = [p for p in study.planned() if p.stage == FINAL]
-    assert [(p.label, p.job.seed) for p in final] == [
+    assert [(p.label, p.seed) for p in final] == [
         (START, 510),
         *((label, seed) for seed in (510, 511, 512) for label in study.labels),
     ]
-    assert {p.label: rate_of(p) for p in final[1:]} == {
+    assert {p.label: p.rate for p in final[1:]} == {
         label: 2.5e-5 if label == "diver-actions" else 1e-4 for label in study.labels
     }
     page = page_of(study)
@@ -199,13 +188,11 @@ def test_what_the_page_decides(tmp_path):
     tuned(study)
 
     def make(seeds):
-        for planned in [*study.planned()]:
-            if planned.label == START:
-                save(study, planned, record([64] * 40, paths=7))
-            elif planned.stage == FINAL and planned.job.seed in seeds:
-                good = planned.label == "diver-actions"
-                outcome = [0.1] * 5 + [0.2] * 50 + [0.4] * 5
-                save(study, planned, record([32] * 40 if good else [16] * 20 + [0] * 20, 3 if good else 1, outcome))
+        outcome = [0.1] * 5 + [0.2] * 50 + [0.4] * 5
+        other, good = record([16] * 20 + [0] * 20, 1, outcome), record([32] * 40, 3, outcome)
+        final = [run for run in study.planned() if run.stage == FINAL and run.trained and run.seed in seeds]
+        start = [(run, record([64] * 40, paths=7)) for run in study.planned() if run.label == START]
+        save(study, *start, *((run, good if run.label == "diver-actions" else other) for run in final))
         return page_of(study)
 
     page = make([510, 511])
@@ -230,80 +217,3 @@ def test_what_the_page_decides(tmp_path):
     assert row(page, FINAL, "diver-actions", "2.5e-05", "511") == [
         "11.7 to 36.7", "50.0", "94.3", "100.0", "100.0", "3.00", "01234567..98765432",
     ]  # fmt: skip
-
-
-# ---- the command
-
-
-@pytest.fixture
-def tiny(tmp_path):
-    """The study with two methods, two rates, one seed, two steps."""
-    config = Study(tmp_path).config
-    config |= {"learning_rates": [1e-4, 2e-4], "lower_rates": [], "final_seeds": [2], "samples": 4, "held_out": 4}
-    config["methods"] = {label: config["methods"][label] for label in config["tuned"]}
-    config["recipe"]["train"] |= {"steps": 2, "save_steps": 1, "batch_size": 4, "mini_batch_size": 2}
-    file = tmp_path / "tiny.toml"
-    file.write_bytes(tomli_w.dumps(config).encode())
-    return file
-
-
-@pytest.fixture
-def command(tiny, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["agents", *f"--config {tiny} --out out --work work".split()])
-
-
-@pytest.mark.parametrize(
-    ("where", "change", "told"),
-    [
-        ("methods", {"bad": {"name": "grpo", "loss": {"name": "none"}}}, r"^bad: method.loss.name: "),
-        ("recipe", {"train": {"batch_size": 1000, "mini_batch_size": 1000}}, r"^clip-higher: train.batch_size: 1000 "),
-    ],
-)
-def test_what_is_refused_is_refused_before_the_first_run(where, change, told, tiny, command):
-    """A method that is not tuned, too, and what the trainer refuses when it begins."""
-    config = Study(Path("out"), tiny).config
-    config[where] = merge(config[where], change)
-    tiny.write_bytes(tomli_w.dumps(config).encode())
-    with pytest.raises(DiverError, match=told):
-        main()
-    assert not Path("out").exists() and not Path("work").exists()
-
-
-@pytest.mark.slow
-def test_the_command_tunes_and_then_makes_the_final_runs(tiny, command, in_this_process):
-    main()
-    study = Study(Path("out"), tiny)
-    made = finished(study)
-    assert Counter((run.stage, run.label) for run, _ in made) == {
-        (TUNING, BASELINE): 2, (TUNING, "diver-actions"): 2, (FINAL, START): 1, (FINAL, BASELINE): 1,
-        (FINAL, "diver-actions"): 1,
-    }  # fmt: skip
-    for run, found in made:
-        temperatures = ["0.6"] if run.stage == TUNING else ["0.6", "1"]
-        assert [*found["evaluations"]] == [f"held-out {t}" for t in temperatures]
-        for evaluation in found["evaluations"].values():
-            assert len(evaluation["c"]) == 4 and all(0 <= c <= 4 for c in evaluation["c"])
-            assert all(d <= c for d, c in zip(evaluation["distinct"], evaluation["c"], strict=True))
-        assert found["diverged"] is None and ("diversity/actions" in found["metrics"]) == (run.label == "diver-actions")
-    page = Path("out/agents.md").read_text()
-    assert "Not finished" not in page and "No run diverged." in page
-    file = Records.of(study.out, RECORDS).file
-    before = file.read_bytes()
-    main()  # nothing is left to be made
-    assert file.read_bytes() == before
-
-
-@pytest.mark.slow
-def test_a_run_that_is_killed_goes_on_and_its_record_is_the_same(tiny, tmp_path, monkeypatch):
-    study = Study(tmp_path / "out", tiny)
-    planned = list(study.examples())[-1]
-    assert planned.label == "diver-actions"
-
-    def make(name):
-        records = Records.of(tmp_path / name, RECORDS)
-        regime, made = study.about(planned)
-        worker(planned.job._asdict(), tmp_path / f"work-{name}", regime, records, {"commit": "a"}, **made)
-        return records.find(planned.job, regime, made)
-
-    check_killed(make, monkeypatch)

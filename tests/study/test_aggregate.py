@@ -5,10 +5,11 @@ import pytest
 
 from diver.core.types import Grade, Group, Problem, Rollout
 from diver.grading import verify
-from diver_paper.aggregate import Study, claim_status, difference, jobs, level, values
+from diver_paper.aggregate import Study, claim_status, difference, level, values
 from diver_paper.custom_pages import distinct
 from diver_paper.experiments import EXPERIMENTS, INITIAL, Claim, Experiment
-from diver_paper.worker import signal
+from diver_paper.measure import signal
+from diver_paper.plan import runs_of
 
 TINY = Experiment(name="x", title="", reproduces="", varied="", variants={"a": {}, "b": {}}, paper_variants={})
 
@@ -62,7 +63,7 @@ def test_a_claim_is_supported_where_the_interval_is_above_zero_and_only_there():
 
 
 def test_runs_come_seed_by_seed():
-    made = [(variant, job.seed) for variant, job in jobs(EXPERIMENTS["main"], 2)]
+    made = [(variant, seed) for variant, _, seed in runs_of(EXPERIMENTS["main"], 2)]
     assert made[0] == (INITIAL, 0) and [seed for _, seed in made[1:]] == [0] * 8 + [1] * 8
 
 

@@ -1,41 +1,37 @@
-"""The study of alerts: its protocol, its broken runs, its statistics by hand, its command and its page."""
+"""The study of alerts: its protocol, its broken runs, its statistics by hand and its page."""
 
-import tomllib
 from collections import Counter
 
 import numpy as np
 import pytest
-import tomli_w
-from killed import check_killed
 from protocol import ROOT, check_descent, check_only_added_to
 
-from alerts.__main__ import main
 from alerts.page import write_page, write_rates
 from alerts.results import Finished, Rate, Results, Watched, watched
-from alerts.study import CHOICE, HEALTHY, RECORDS, REPORT, AlertJob, Planned, Study
-from alerts.worker import run as worker
+from alerts.study import CHOICE, HEALTHY, RECORDS, REPORT, AlertRun, Study
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
-from diver.train.alerts import NOISE, AlertLog, alerts, limit_of, rules
-from diver_paper.job import study_recipe
-from diver_paper.records import Records, read
+from diver.sweep import records
+from diver.train.alerts import AlertLog, alerts, limit_of, rules
+from diver_paper import again
+from diver_paper.runs import records_file, study_recipe
 
 RESULTS = ROOT / "docs" / "results"
-FILE = Records.of(RESULTS, RECORDS).file
+FILE = records_file(RESULTS, RECORDS)
 PROTOCOL = "studies/alerts/study.toml"
 RATES = ROOT / "src" / "diver" / "train" / "alert_rates.toml"
 STUDY = Study(RESULTS)
 
 
 def finished_records():
-    return [record for planned in STUDY.planned if (record := STUDY.record(planned)) is not None]
+    return [record for run in STUDY.all_runs if (record := STUDY.record(run)) is not None]
 
 
 def recipe_of(planned):
-    return study_recipe(planned.job.recipe(STUDY.regime(planned.testbed)))
+    return study_recipe(planned.recipe)
 
 
 def of_kind(kind):
-    return [planned for planned in STUDY.planned if planned.kind == kind]
+    return [planned for planned in STUDY.all_runs if planned.kind == kind]
 
 
 # ---- the protocol
@@ -50,7 +46,8 @@ def test_since_the_first_run_the_protocol_is_only_added_to():
 
 
 def test_no_record_is_left_out_of_the_page():
-    assert {*read(FILE)} <= {f"{planned.folder}/{planned.job.name}" for planned in STUDY.planned}
+    assert {*records.read(FILE)} == {record["name"] for record in finished_records()}
+    assert len(finished_records()) == len(STUDY.all_runs)
 
 
 @pytest.mark.slow
@@ -59,21 +56,18 @@ def test_the_page_is_what_the_records_give(tmp_path):
     assert write_page(Study(tmp_path)).read_text() == (RESULTS / f"{RECORDS}.md").read_text()
 
 
-def test_the_package_states_a_rate_only_when_the_study_is_finished(tmp_path):
-    if len(finished_records()) < len(STUDY.planned):
-        assert not RATES.exists()
-        with pytest.raises(DiverError, match="have no record, so no rate is stated"):
-            write_rates(STUDY, tmp_path / "rates.toml")
-    else:
-        assert write_rates(STUDY, tmp_path / "rates.toml").read_text() == RATES.read_text()
+def test_the_package_states_the_rates_of_the_records(tmp_path):
+    assert write_rates(STUDY, tmp_path / "rates.toml").read_text() == RATES.read_text()
+    with pytest.raises(DiverError, match="123 runs of the study have no record, so no rate is stated"):
+        write_rates(Study(tmp_path), tmp_path / "none.toml")
 
 
 def test_there_are_enough_runs_and_half_of_each_kind_chooses():
-    kinds = Counter(planned.kind for planned in STUDY.planned)
+    kinds = Counter(planned.kind for planned in STUDY.all_runs)
     assert kinds[HEALTHY] >= 60 and sum(kinds.values()) - kinds[HEALTHY] >= 60
-    halves = Counter((planned.kind, planned.half) for planned in STUDY.planned)
+    halves = Counter((planned.kind, planned.half) for planned in STUDY.all_runs)
     assert all(halves[kind, CHOICE] == count // 2 for kind, count in kinds.items())
-    seeds = [planned.job.seed for planned in STUDY.planned]
+    seeds = [planned.recipe["run"]["seed"] for planned in STUDY.all_runs]
     assert len({*seeds}) == len(seeds)
     settings = {(planned.testbed, planned.label) for planned in of_kind(HEALTHY)}
     assert len({bed for bed, _ in settings}) == 3 and len({label for _, label in settings}) == 10
@@ -98,15 +92,15 @@ def test_limits_go_from_the_most_to_the_least_sensitive():
 
 
 def test_a_broken_run_changes_what_its_kind_says():
-    rates = {planned.job.changes["train"]["learning_rate"] for planned in of_kind("rate")}
+    rates = {planned.recipe["train"]["learning_rate"] for planned in of_kind("rate")}
     assert rates == {1e-3, 2e-3}
     assert {recipe_of(planned).data.verifier for planned in of_kind("yes")} == {"alerts.verifier:says_yes"}
     assert {recipe_of(planned).data.template for planned in of_kind("template")} == {"paper-llama"}
-    trainers = {kind: STUDY.made(kind)["trainer"] for kind in ("frozen", "tail")}
+    trainers = {kind: STUDY.record(of_kind(kind)[0])["trainer"] for kind in ("frozen", "tail")}
     assert trainers == {"frozen": "alerts.sampler:FrozenSampler", "tail": "alerts.sampler:NoEndToken"}
     for planned in of_kind(HEALTHY):
         recipe = recipe_of(planned)
-        assert recipe.data.verifier == "auto" and STUDY.made(HEALTHY)["trainer"] == ""
+        assert recipe.data.verifier == "auto" and STUDY.record(planned)["trainer"] == ""
         if planned.label.startswith("diver"):
             assert (recipe.method.diversity.until, recipe.method.shaping.condition) == ("answer", "correct-finished")
 
@@ -129,7 +123,7 @@ def test_a_filter_on_the_shaped_reward_keeps_groups_all_correct():
 
 def finished(metrics, correct=None, kind=HEALTHY, half=REPORT, samples=4, diverged=None):
     record = {"metrics": metrics, "correct": correct or {}, "evaluation": {"samples": samples}, "diverged": diverged}
-    return Finished(Planned(kind, "countdown", "x", half, AlertJob({}, 0)), record)
+    return Finished(AlertRun(kind, "countdown", "x", half, {}), record)
 
 
 def test_pass_at_1_has_fallen_where_it_is_below_an_earlier_evaluation():
@@ -259,84 +253,20 @@ def test_warnings_before_a_fall_by_hand():
     assert results.warned({"made up": 1, "late": 1}, REPORT, ["rate"]) == Rate(0, 0)
 
 
-# ---- the chain
-
-
-@pytest.fixture
-def tiny(tmp_path):
-    """The protocol with a run or two a kind, of two steps, on Countdown."""
-    config = tomllib.loads((ROOT / PROTOCOL).read_text())
-    config["testbeds"] = {"countdown": config["testbeds"]["countdown"]}
-    config["kinds"] = {name: config["kinds"][name] for name in (HEALTHY, "rate", "yes", "frozen", "filter", "tail")}
-    config["kinds"][HEALTHY]["methods"] = ["clip-higher"]
-    config["kinds"]["rate"] |= {"rate_factor": 1e30}  # the first update makes the weights useless
-    for kind in ("rate", "yes", "frozen", "tail"):
-        config["kinds"][kind]["methods"] = ["clip-higher"]
-    config["kinds"]["filter"]["methods"] = ["filter"]
-    config["learning_rates"] = [1e-3, 2e-3]
-    config["evaluation"] |= {"problems": 4, "samples": 2}
-    config["recipe"]["train"] |= {"steps": 2, "batch_size": 2, "mini_batch_size": 2, "save_steps": 1}
-    config["recipe"]["sample"] = {"group_size": 4}
-    config["testbeds"]["countdown"]["recipe"] = {"data": {"countdown": {"problems": 16}}}
-    file = tmp_path / "study.toml"
-    file.write_bytes(tomli_w.dumps(config).encode())
-    return file
+# ---- broken samplers
 
 
 @pytest.mark.slow
-def test_the_command_makes_the_runs_the_page_and_the_rates(tiny, tmp_path, in_this_process, monkeypatch):
-    out, rates = tmp_path / "out", tmp_path / "rates.toml"
-    words = ["--config", str(tiny), "--out", str(out), "--work", str(tmp_path / "work")]
-    monkeypatch.setattr("sys.argv", ["alerts", *words, "--limit", "1"])
-    main()
-    assert "**Not finished**: 7 of 8 runs have no record." in (out / "alerts.md").read_text()
-    monkeypatch.setattr("sys.argv", ["alerts", *words, "--rates", str(rates)])
-    main()
-    page = (out / "alerts.md").read_text()
-    assert "Not finished" not in page and (out / "alerts.png").exists()
-    found = Results(Study(out, tiny))
-    assert Counter(run.planned.kind for run in found.runs) == {
-        HEALTHY: 2,
-        "rate": 2,
-        "yes": 1,
-        "frozen": 1,
-        "filter": 1,
-        "tail": 1,
-    }
-    for run in found.runs:
-        assert [*run.correct] == [*range(run.diverged or 3)]
-        assert all(len(c) == 4 for c in run.correct.values())
-        assert [*run.metrics.index] in ([[1], [1, 2]] if run.diverged else [[1, 2]])  # the last update may diverge
-        assert "policy/entropy" in run.metrics
-    assert all(run.fall == run.diverged for run in found.runs)
-    assert [run.kind for run in found.runs if run.diverged] == ["rate", "rate"]
-    assert "| rate: a learning rate 20 times too high" in page
-    by_kind = {run.planned.kind: run for run in found.runs}
-    assert (by_kind["yes"].metrics["reward/outcome"] == 1).all()
-    assert by_kind["yes"].correct[0] != [2] * 4  # two samples of each held-out problem, graded by its own verifier
-    assert (by_kind["tail"].metrics["response/truncated"] == 1).all()
-    mismatch = {kind: run.metrics["policy/logprob_mismatch"].iloc[1] for kind, run in by_kind.items()}
-    assert mismatch["frozen"] > 1e-3 > mismatch[HEALTHY]
-    stated = tomllib.loads(rates.read_text())
-    assert stated["Entropy collapse"] | {"fired": 0} == {"limit": 0.3, "fired": 0, "runs": 1}
-    assert stated["Diversity rises while the outcome reward falls"]["limit"] == NOISE
-    assert not [*(tmp_path / "work").rglob("checkpoints")]
-    before = read(Records.of(out, RECORDS).file)
-    monkeypatch.setattr("sys.argv", ["alerts", *words])
-    monkeypatch.setattr("alerts.__main__.write_page", lambda study: None)  # it takes as long as the runs
-    main()  # nothing is left to be made
-    assert read(Records.of(out, RECORDS).file) == before
+def test_broken_runs_are_made_again(tmp_path, monkeypatch, in_this_process):
+    """A sampler without the end token: every response has the full length."""
+    small = "train.steps=2 train.save_steps=1 train.batch_size=2 train.mini_batch_size=2 evaluate.problems=8"
+    words = f"{FILE} tail-countdown/clip-higher --set {small} --samples 1 --out {tmp_path}"
+    monkeypatch.setattr("sys.argv", ["again", *words.split()])
+    again.main()
+    (run,) = (r for r in records.read(tmp_path / "records.jsonl.gz").values() if r["setting"] != "untrained")
+    assert run["metrics"]["response/truncated"] == [1, 1]
 
 
-@pytest.mark.parametrize("kind", [HEALTHY, "rate"])
-def test_a_run_that_is_killed_goes_on_and_its_record_is_the_same(kind, tiny, tmp_path, monkeypatch):
-    study = Study(tmp_path / "out", tiny)
-    planned = next(planned for planned in study.planned if planned.kind == kind)
-
-    def make(name):
-        records = Records.of(tmp_path / name, RECORDS)
-        regime, made = study.about(planned)
-        worker(planned.job._asdict(), tmp_path / f"work-{name}", regime, records, {"commit": "a"}, **made)
-        return records.find(planned.job, regime, made)
-
-    check_killed(make, monkeypatch)
+def test_a_frozen_sampler_samples_from_the_policy_before_training(tmp_path):
+    plan = again.make_plan(again.Arguments(FILE, "frozen-countdown/", out=tmp_path))
+    assert plan.trainer.__name__ == "FrozenSampler" and len(plan.settings) == 3

@@ -1,33 +1,26 @@
-"""The comparison of methods: its plan, its numbers by hand, and the command on a regime made to work little."""
+"""The comparison of methods: its plan, its numbers by hand, and its command."""
 
 import itertools
-import json
-import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from waiting import until
 
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.methods import method_named
 from diver.recipe.data import Source
 from diver.recipe.load import load_recipe
 from diver.recipe.recipe import make_recipe
+from diver.sweep import records
 from diver.tasks.testbeds import generate
 from diver_paper.commands import reproduce
-from diver_paper.records import Records, read
-from method_comparison import command, figure
+from diver_paper.runs import given, records_file
 from method_comparison import problems as choice_problems
-from method_comparison.command import Arguments, read_results
-from method_comparison.deeper import by_difficulty, gained_and_lost, gained_by_chance, kept, large, large_difference
-from method_comparison.figure import front
-from method_comparison.page import ablation_table, front_table
-from method_comparison.plan import StudyJob, load_plan
-from method_comparison.rates import best_rate, choice_regime
+from method_comparison.command import read_results
+from method_comparison.deeper import large_difference
+from method_comparison.page import front_table
+from method_comparison.plan import load_plan
+from method_comparison.rates import RECORDS, best_rate, choice_regime
 from method_comparison.results import (
     Candidate,
     Part,
@@ -36,14 +29,12 @@ from method_comparison.results import (
     at_best_temperature,
     free_candidates,
     gap,
-    late_gain,
     level,
     smallest_difference,
 )
 from method_comparison.summary import confirming, summary
 from method_comparison.tails import tail_section
 from method_comparison.training import rates_table, step_seconds
-from method_comparison.worker import shared, thinned
 
 ROOT = Path(__file__).parents[2]
 PLAN = load_plan()
@@ -52,7 +43,7 @@ TEMPERATURES = [f"{t:g}" for t in PLAN.evaluation.temperatures]
 
 def test_every_variant_of_the_plan_is_a_recipe_in_its_frame():
     for testbed, variant in itertools.product(PLAN.testbeds, PLAN.variants.values()):
-        recipe = make_recipe(StudyJob(variant.changes(1e-4), 3).recipe(PLAN.regime(testbed)))
+        recipe = make_recipe(given(PLAN.regime(testbed), variant.changes(1e-4), 3))
         assert recipe.run.seed == 3 and recipe.method.frame == variant.frame
         assert {variant.rate_of, variant.ablation_of} <= {None, *PLAN.variants}
         assert recipe.train.learning_rate == pytest.approx(1e-4 * variant.rate_factor)
@@ -299,128 +290,13 @@ def test_a_learning_rate_at_an_end_of_those_tried_is_told_and_so_are_problems_th
     assert "none beyond" not in rates_table(middle) and " times. " not in rates_table(middle)
 
 
-def test_seeds_of_a_stage_are_no_part_of_their_own():
-    """--seeds 0 1 of stage a are two of its seeds; seed 5 is of no stage, and a part of stage a alone."""
-    titles = [r.title for r in read_results(PLAN, Arguments(stage=("a",), seeds=("0..1",)))]
-    assert titles == [r.title for r in read_results(PLAN, Arguments())]
-    assert [r.title for r in read_results(PLAN, Arguments(stage=("a",), seeds=("5",)))] == [
-        titles[0],
-        "Countdown, seed 5",
-        *titles[1:],
-    ]
-
-
-def test_a_page_without_runs_is_of_other_seeds_of_any_stage():
-    """Without its stages the command does not say which of them the seeds were given to."""
-    titles = [r.title for r in read_results(PLAN, Arguments(stage=("none",), seeds=("7", "8")))]
-    assert titles == [r.title for r in read_results(PLAN, Arguments(seeds=("7..8",)))]
-    assert {"Countdown, seeds 7, 8", "Mazes, seeds 7, 8"} <= {*titles}
-
-
-def test_seeds_are_those_of_diver_train_or_several_words():
-    assert Arguments().other_seeds == ()
-    assert [Arguments(seeds=words).other_seeds for words in (("0..2",), ("0,1,2",), ("0", "1", "2"))] == [(0, 1, 2)] * 3
-    for wrong in (("-1",), ("1", "1"), ("0..2", "7"), ("a",)):
-        with pytest.raises(DiverError, match=r"--seeds .*such as 0\.\.4 or 0,3,7"):
-            reproduce(["methods", "--stage", "none", "--seeds", *wrong])
-
-
-def test_problems_gained_and_lost_and_solutions_kept():
-    untrained = record({"1": [0] * 4}, large=[0, 0, 3, 5])
-    runs = [record({"1": [0] * 4}, large=[1, 0, 0, 5]), record({"1": [0] * 4}, large=[1, 1, 2, 5])]
-    found = results(untrained, clip_higher=runs)
-    gained, lost = gained_and_lost(found, "clip-higher")  # 1 and 2 of 4 problems, 1 and 0 of 4
-    assert (gained.mean, lost.mean) == (1.5 / 4, 0.5 / 4) and gained.low < gained.mean < gained.high < 1
-    assert kept(found.baseline) == (4, 1)
-    assert np.isnan(gained_and_lost(results(clip_higher=runs), "clip-higher")[0].mean)
-
-
-def test_what_chance_alone_gains():
-    """One correct sample of 1,024 is in one half or in the other; of 1,024 correct ones both halves have some."""
-    assert gained_by_chance(record({"1": [0] * 4}, large=[0, 1, 1, 1024])) == pytest.approx(2 * 0.5)
-
-
-def test_1024_samples():
-    """Solved: 1 of 2 problems more than clip-higher; distinct solutions 3 and 1, Student's interval, not below 0."""
-    mine, base = record({"1": [0] * 2}, large=[9, 1]), record({"1": [0] * 2}, large=[9, 0])
-    mine["evaluations"]["large 1"]["solutions"] = [[3, 3, 3], [1]]
-    found = results(clip_higher=[base], max_rl=[mine])
-    assert large_difference(found, "max-rl", 1024).mean == 0.5
-    distinct = large(found.runs["max-rl"], "distinct", 1024)
-    assert distinct.mean == 2 and distinct.low == 0 and distinct.high == pytest.approx(2 + 12.706, abs=1e-3)
-
-
-def test_what_clip_higher_gains_in_its_last_quarter():
-    """Of 600 steps from 450 on: +8/64 and +16/64 of two seeds."""
-    runs = [record({"1": [c] * 4}, before=[("1", [32] * 4)]) for c in (40, 48)]
-    for run in runs:
-        run["evaluations"]["450 1"] = run["evaluations"].pop("100 1")
-    assert late_gain(results(clip_higher=runs), "1").mean == pytest.approx(12 / 64)
-    assert np.isnan(late_gain(results(clip_higher=runs), "0.6").mean)
-
-
-def test_where_a_difference_lies():
-    """Quarters of 8 problems by the untrained policy's solve rate: the hardest two gain 1/4, the easiest two lose
-    1/2."""
-    untrained = record({"1": [64, 0, 8, 16, 32, 24, 63, 1]})
-    base = record({"1": [64, 16, 16, 16, 16, 16, 64, 16]})
-    mine = record({"1": [32, 32, 16, 16, 16, 16, 32, 32]})
-    found = results(untrained, clip_higher=[base, base], max_rl=[mine, mine])
-    assert [round(e.mean, 6) for e in by_difficulty(found, "max-rl", 1)] == [0.25, 0, 0, -0.5]
-
-
-def test_the_smallest_difference_is_the_median_of_those_that_would_be_detected():
-    """(1.96 + 0.84) / 1.96 = 10/7 of half the width of an interval."""
-    rng = np.random.default_rng(0)
-    runs = [[record({"1": rng.binomial(64, rng.beta(1, 1, 300)).tolist()}) for _ in range(3)] for _ in range(4)]
-    found = results(clip_higher=runs[0], max_rl=runs[1], ucpo=runs[2], diver_mix=runs[3])
-    gaps = [gap(found, label, "final 1", 1) for label in ("max-rl", "ucpo", "diver-mix")]
-    middle = sorted(10 / 7 * (gap.high - gap.low) / 2 for gap in gaps)[1]
-    assert smallest_difference(found, "final 1", 1) == pytest.approx(middle)
-    assert np.isnan(smallest_difference(results(clip_higher=runs[0]), "final 1", 1))
-
-
-def test_a_method_has_one_colour_in_all_panels(monkeypatch, tmp_path):
-    """diver-mix is the fifth of the first panel and the second of the other, which has one that the first has not."""
-    drawn = []
-    monkeypatch.setattr(figure, "_panel", lambda axes, found, styles: drawn.append(styles))
-    one = record({t: [1, 2] for t in TEMPERATURES})
-    first = results(clip_higher=[one], max_rl=[one], ucpo=[one], pass_at_k=[one], diver_mix=[one])
-    second = results(clip_higher=[one], diver_mix=[one], diver_annealed=[one])
-    figure.draw([first, second], tmp_path / "drawn.png")
-    assert drawn[0] is drawn[1] and len(set(drawn[0].values())) == len(drawn[0]) == 6
-
-
-def test_one_change_is_compared_with_the_method_without_it_and_has_no_curve():
-    """diver-mix solves 32 of 64 samples of each problem at temperature 1, without the division 48: +25 points."""
-    found = results(clip_higher=[record({"1": [0, 0]})], diver_mix=[record({"1": [32, 32]})])
-    changed = {
-        "diver-mix, not divided": {0: record({"1": [48, 48]})},
-        "diver-mix over max-rl": {0: record({"1": [1, 1]})},
-    }
-    found = found._replace(part=Part("countdown", (0,)), runs={**found.runs, **changed})
-    (row,) = ablation_table(found).splitlines()[4:]  # of two: max-rl was not run here
-    label, of, first = [cell.strip() for cell in row.split("|")[1:4]]
-    assert (label, of, first.split()[0]) == ("diver-mix, not divided", "diver-mix", "+25.0")
-    assert figure.by_stages(found) == ["clip-higher", "diver-mix"]
-    assert ablation_table(results(clip_higher=[record({"1": [0, 0]})])) == ""
-
-
-def test_solutions_shared_by_two_checkpoints():
-    first, second = [{"a": 3, "b": 1}, {"c": 1}], [{"a": 9}, {"c": 2, "d": 1}]
-    assert shared([first, second]) == [[3, 2], [2, 3]]
-
-
-def test_curves_are_means_of_blocks():
-    assert thinned([1.0, None, 3.0]) == [1.0, None, 3.0]
-    assert thinned([0.0, 1.0] * 60) == [0.5] * 60
-
-
-def test_the_front_has_the_points_that_none_surpasses():
-    rng = np.random.default_rng(1)
-    points = [(float(x), float(y)) for x, y in rng.integers(0, 12, (60, 2))]
-    expected = {p for p in points if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in points)}
-    assert front(points) == sorted(expected)
+def test_every_record_is_on_the_page():
+    """The runs of the stages, those that choose learning rates, and the untrained policies."""
+    out = ROOT / "docs" / "results"
+    parts = read_results(PLAN, out)
+    runs = {r["name"] for part in parts for of in (*part.runs.values(), *part.tried.values()) for r in of.values()}
+    runs |= {part.untrained["name"] for part in parts if part.untrained}
+    assert {*records.read(records_file(out, RECORDS))} == runs
 
 
 # ---- text after the answer -------------------------------------------------------------------------------------------
@@ -497,131 +373,9 @@ def test_diversity_among_the_correct_alone():
 # ---- the command -----------------------------------------------------------------------------------------------------
 
 
-def test_a_wrong_name_is_told_and_no_page_is_written(tmp_path, monkeypatch):
-    shutil.copytree(ROOT / "docs" / "results" / "records", tmp_path / "docs" / "results" / "records")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(DiverError, match="stage.*'q'"):
-        reproduce(["methods", "--stage", "q"])
-    with pytest.raises(DiverError, match="did you mean 'max-rl'.* clip-higher, 'clip-higher, half the rate', "):
-        reproduce(["methods", "--only", "max-lr"])
-    assert not [*tmp_path.rglob("*.md")]
-
-
 def test_a_page_of_nothing_is_told(tmp_path):
     with pytest.raises(
-        DiverError, match=r"empty/records/methods.jsonl.gz: no run of these .* is finished, so there is no page"
+        DiverError, match=r"empty/records/methods.jsonl.gz: no run of the study is finished, so there is no page"
     ):
-        reproduce(["methods", "--stage", "none", "--out", str(tmp_path / "empty")])
+        reproduce(["methods", "--out", str(tmp_path / "empty")])
     assert not [*tmp_path.iterdir()]
-
-
-def test_a_smoke_test_deletes_its_folder_unless_a_run_fails(tmp_path, monkeypatch, capsys):
-    """Then the error names a log in it; a page in it is not named, one in --out is."""
-    done = results(clip_higher=[record({"1": [1]})])
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    monkeypatch.setattr(command, "run_stage", lambda plan, stage, arguments, provenance: arguments.work.mkdir())
-    monkeypatch.setattr(command, "read_results", lambda plan, arguments: [done])
-    monkeypatch.setattr(command, "write_page", lambda plan, results, out: out / "method-comparison.md")
-    (tmp_path / "temporary").mkdir()
-    flags = ["methods", "--smoke", "--stage", "a"]
-    reproduce(flags)
-    assert (
-        capsys.readouterr().out == "methods: its runs, its page and its figures can be made; --out FOLDER keeps them\n"
-    )
-    reproduce([*flags, "--out", "mine"])
-    assert capsys.readouterr().out == f"{Path('mine/method-comparison.md')}\n"
-    assert not [*(tmp_path / "temporary").iterdir()]
-
-    def failing(plan, stage, arguments, provenance):
-        arguments.work.mkdir()
-        raise DiverError(f"1 of 1 runs failed ({arguments.work / 'run.log'})")
-
-    monkeypatch.setattr(command, "run_stage", failing)
-    with pytest.raises(DiverError) as failure:
-        reproduce(flags)
-    (folder,) = (tmp_path / "temporary").iterdir()
-    assert str(folder / "work" / "run.log") in str(failure.value) and (folder / "work").is_dir()
-
-
-@pytest.mark.slow
-def test_the_command_with_a_method_of_ones_own(tmp_path, monkeypatch, in_this_process):
-    """A method from outside the package beside clip-higher; what is finished is not made again."""
-    (tmp_path / "mine.py").write_text(
-        "from diver.methods.grpo import MaxRl\nfrom diver.core.settings import settings\n\n\n"
-        "@settings\nclass Mine(MaxRl):\n    name: str = 'mine:Mine'\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    flags = [
-        "methods",
-        "--smoke",
-        "--out",
-        "out",
-        "--stage",
-        "a",
-        "d",
-        "--seeds",
-        "5",
-        "--only",
-        "clip-higher",
-        "mine:Mine",
-    ]
-    reproduce([*flags, "--add", "mine:Mine"])
-    file = Records.of(tmp_path / "out", "methods").file
-    records = [name for name in read(file) if not name.startswith("countdown/rates/")]
-    assert len(records) == 3 and sum(name.startswith("countdown/mine.Mine") for name in records) == 1
-    page = (tmp_path / "out" / "method-comparison.md").read_text()
-    main, appendix = page.split("## Appendix: ")
-    assert (
-        "| mine:Mine |" in main.replace("  ", "")
-        and "seeds)*" not in main.partition("## Countdown, seed 5")[2]
-        and appendix.startswith("Countdown, seed 5\n")
-    )
-    assert "| mine:Mine |" in appendix.replace("  ", "") and "quarters" not in appendix
-    assert "## Countdown, seed 5" in page and "in quarters of the problems" in page and "-solutions-5.png" in page
-    assert (tmp_path / "out" / "methods.png").stat().st_size > 10_000
-    written = file.stat().st_mtime_ns
-    reproduce([*flags, "--add", "mine:Mine"])
-    assert file.stat().st_mtime_ns == written
-    (tmp_path / "out" / "method-comparison.md").unlink()
-    reproduce(["methods", "--smoke", "--out", "out", "--stage", "none", "--seeds", "5", "--add", "mine:Mine"])
-    assert (tmp_path / "out" / "method-comparison.md").read_text() == page
-    with (tmp_path / "mine.py").open("a") as mine:
-        mine.write("\n\nCHANGED = True\n")
-    with pytest.raises(DiverError, match=r"mine\.Mine.*holds a run of another recipe \(own_code\.mine:Mine was "):
-        reproduce([*flags, "--add", "mine:Mine"])
-    record = json.loads(read(file)[records[0]])
-    assert len(record["evaluations"]["final 0.6"]["c"]) == 8
-
-
-@pytest.mark.first
-@pytest.mark.slow
-def test_killed_and_started_again_it_ends_with_the_same_records_and_page(tmp_path, monkeypatch, in_this_process):
-    """SIGKILL once the first of the runs that choose the learning rate has its record."""
-
-    def told(out):
-        """The records without what a clock measured; the page without its hours and the last column of tables, such as
-        seconds."""
-        records = {}
-        for name, line in read(Records.of(out, "methods").file).items():
-            record = json.loads(line)
-            record["metrics"] = {k: v for k, v in record["metrics"].items() if not k.startswith("time/")}
-            records[name] = {k: v for k, v in record.items() if k not in ("finished", "cpu_seconds")}
-        page = (out / "method-comparison.md").read_text().splitlines()
-        return records, [line.rsplit("|", 2)[0] for line in page if "ore-hours" not in line]
-
-    flags = ["methods", "--smoke", "--stage", "a", "--seeds", "5", "--only", "clip-higher", "--out"]
-    monkeypatch.chdir(tmp_path)
-    killed = subprocess.Popen(
-        [sys.executable, "-m", "diver", "reproduce", *flags, "killed"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    until(Records.of(tmp_path / "killed", "methods").file.exists, killed)
-    killed.kill()
-    assert killed.wait() == -signal.SIGKILL
-    assert not (tmp_path / "killed" / "method-comparison.md").exists()
-    reproduce([*flags, "killed"])
-    reproduce([*flags, "whole"])
-    records, page = told(tmp_path / "killed")
-    assert len(records) == 4 and (records, page) == told(tmp_path / "whole")

@@ -207,9 +207,9 @@ def test_the_command_takes_methods_and_rows_by_name(tmp_path, capsys):
     found = {"math500": {"samples": 1, "estimates": {"avg@1": {"mean": 0.5}}}}
     (tmp_path / "results.json").write_text(json.dumps({"model": "m", "benchmarks": found}))
     results = (f"diver-mix={tmp_path}", f"SimpleRL-Zoo={tmp_path}")
-    reproduce(Arguments(name="main", results=results, out=tmp_path), {})
+    reproduce(Arguments(name="main", results=results, out=tmp_path))
     assert re.findall(r"\| ([\w-]+), ours", capsys.readouterr().out) == ["SimpleRL-Zoo", "DIVER-MIX"]
     with pytest.raises(DiverError, match="--results x: must be NAME=FOLDER"):
-        reproduce(Arguments(name="main", results=("x",)), {})
+        reproduce(Arguments(name="main", results=("x",)))
     with pytest.raises(DiverError, match="--results: is for main, not for judge"):
-        reproduce(Arguments(name="judge", results=results), {})
+        reproduce(Arguments(name="judge", results=results))

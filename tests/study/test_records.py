@@ -14,41 +14,39 @@ import diver_paper
 from diver.core.settings import merge
 from diver.core.types import DiverError
 from diver.recipe.load import load_recipe
-from diver_paper.aggregate import jobs
+from diver.sweep.records import add
+from diver.sweep.records import lines as read
 from diver_paper.experiments import EXPERIMENTS
-from diver_paper.job import Job, study_recipe
-from diver_paper.records import Records, add, main, read, rounded
-from diver_paper.reproduce import load_regime
+from diver_paper.plan import command, label_of, load_regime, make_plan, runs_of
+from diver_paper.runs import find, flags, given, records_file, rounded, study_recipe
 
 REGIME = load_regime()
 TINY = Path(diver_paper.__file__).with_name("tiny.toml")
-JOB = Job({"method": {"name": "diver-mix", "shaping": {"coef": 0.2}}}, 3)
+CHANGES = {"method": {"name": "diver-mix", "shaping": {"coef": 0.2}}}
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
-def record(job):
-    return {"recipe": job.recipe(REGIME), "seed": job.seed, "metrics": {"a": [1, None]}, "evaluations": {"5": {}}}
+def record(changes, seed):
+    return {"recipe": given(REGIME, changes, seed), "seed": seed, "metrics": {"a": [1, None]}, "evaluations": {"5": {}}}
 
 
-def test_a_run_is_found_again_and_its_line_can_be_read(tmp_path):
-    records = Records.of(tmp_path, "paper-tiny", "runs/")
-    assert records.find(JOB, REGIME) is None
-    records.add(JOB, record(JOB))
-    (line,) = gzip.decompress((tmp_path / "records" / "paper-tiny.jsonl.gz").read_bytes()).splitlines()
-    assert json.loads(line) == {"name": "runs/diver-mix_coef-0.2_seed3", **record(JOB)}
-    assert records.find(JOB, REGIME) == record(JOB)
-    assert records.find(JOB._replace(seed=4), REGIME) is None
-    assert records._replace(prefix="runs-main/").find(JOB, REGIME) is None
+def test_a_run_is_found_by_its_recipe(tmp_path):
+    file, recipe = records_file(tmp_path, "paper-tiny"), given(REGIME, CHANGES, 3)
+    assert find(file, recipe) is None
+    add(file, {"runs/any": record(CHANGES, 3)})
+    assert find(file, recipe) == {"name": "runs/any", **record(CHANGES, 3)}
+    assert find(file, recipe, "runs/") and find(file, recipe, "runs-main/") is None
+    assert find(file, recipe, trained=False) is None
+    for other in (given(REGIME, CHANGES, 4), given(merge(REGIME, {"train": {"steps": 7}}), CHANGES, 3)):
+        assert find(file, other) is None
 
 
-def test_a_run_of_another_regime_is_not_taken_for_it(tmp_path):
-    records = Records(tmp_path / "x.jsonl.gz")
-    records.add(JOB, record(JOB))
-    other = merge(REGIME, {"train": {"steps": 7}})
-    with pytest.raises(DiverError, match=r"x.jsonl.gz: .*coef-0.2_seed3 .*train.steps was 140, now 7.*--out"):
-        records.find(JOB, other)
-    records.add(JOB, {"seed": 3})
-    with pytest.raises(DiverError, match="is not the record of a run"):
-        records.find(JOB, REGIME)
+def test_the_untrained_policy_is_no_run_of_its_recipe(tmp_path):
+    """clip-higher with seed 0 is the regime itself, which the record of the untrained policy has, too."""
+    file = tmp_path / "x.jsonl.gz"
+    add(file, {"initial_seed0": {**record({}, 0), "metrics": {}}, "clip-higher_seed0": record({}, 0)})
+    names = [find(file, given(REGIME, {}, 0), trained=trained)["name"] for trained in (False, True)]
+    assert names == ["initial_seed0", "clip-higher_seed0"]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +57,7 @@ def test_a_run_of_another_regime_is_not_taken_for_it(tmp_path):
 def test_what_is_no_file_of_records_is_told_and_not_replaced(content, tmp_path):
     file = tmp_path / "x.jsonl.gz"
     file.write_bytes(content)
-    for use in (lambda: Records(file).find(JOB, REGIME), lambda: Records(file).add(JOB, record(JOB))):
+    for use in (lambda: find(file, REGIME), lambda: add(file, {"a": record({}, 0)})):
         with pytest.raises(DiverError, match="x.jsonl.gz: is not a file of records"):
             use()
     assert file.read_bytes() == content
@@ -78,7 +76,7 @@ def test_the_same_records_give_the_same_bytes(tmp_path):
 WRITER = """
 import sys
 from pathlib import Path
-from diver_paper.records import add
+from diver.sweep.records import add
 for i in range(int(sys.argv[2])):
     add(Path("x.jsonl.gz"), {f"{sys.argv[1]}{i:03}": {"metrics": [i] * 20_000}})
     print(i, flush=True)
@@ -111,58 +109,46 @@ def test_a_writer_that_is_killed_leaves_what_was_written_before_it(tmp_path):
         assert done <= found.keys() and all(len(json.loads(line)["metrics"]) == 20_000 for line in found.values())
 
 
-def test_records_that_are_single_files_are_added_once(tmp_path, capsys):
-    """As older clones write them: the name is the path in the folder without .json, dots and all."""
-    file, folder = tmp_path / "records" / "methods.jsonl.gz", tmp_path / "methods"
-    (folder / "maze" / "rates").mkdir(parents=True)
-    (folder / "maze" / "rates" / "grpo_learning_rate-0.0001_seed0.json").write_text('{"seed": 0}')
-    add(file, {"maze/b": {"seed": 1}})
-    main([str(file), str(folder)])
-    (folder / "maze" / "b.json").write_text('{\n "seed": 1\n}\n')
-    main([str(file), str(folder)])
-    told = capsys.readouterr().out.splitlines()
-    assert told == [f"{file}: 1 records added, 0 were there", f"{file}: 0 records added, 2 were there"]
-    assert [*read(file)] == ["maze/b", "maze/rates/grpo_learning_rate-0.0001_seed0"]
-    before = file.read_bytes()
-    (folder / "maze" / "b.json").write_text('{"seed": 2}')
-    (folder / "maze" / "c.json").write_text('{"seed": 3}')
-    with pytest.raises(DiverError, match="methods.jsonl.gz: has another record of the name maze/b; nothing is added"):
-        main([str(file), str(folder)])
-    assert file.read_bytes() == before
-    with pytest.raises(DiverError, match="give FILE and FOLDER"):
-        main([])
-
-
 @pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.slow)], ids=lambda n: f"1 of {n}")
-def test_the_recorded_flags_are_the_recipe(every):
+def test_the_flags_of_a_setting_are_the_recipe(every):
     """`diver train tiny.toml FLAGS` trains what the record says."""
-    different = {job.name: job for experiment in EXPERIMENTS.values() for _, job in jobs(experiment, 1)}
-    for job in [*different.values(), JOB][::-every]:
-        recipe = merge({"run": {"folder": "runs/tiny"}}, job.recipe(REGIME))
-        assert load_recipe(TINY, job.flags) == study_recipe(recipe), job.name
+    variants = {label_of(c): c for experiment in EXPERIMENTS.values() for c in experiment.variants.values()}
+    for changes in [*variants.values(), CHANGES][::-every]:
+        recipe = merge({"run": {"folder": "runs/tiny"}}, given(REGIME, changes, 3))
+        assert load_recipe(TINY, flags({**changes, "run": {"seed": 3}})) == study_recipe(recipe), label_of(changes)
 
 
 def test_the_command_of_a_run_is_true():
     paper = "--method.diversity.until end --method.shaping.condition correct"
-    assert JOB.command.endswith(f"tiny.toml --method.name diver-mix {paper} --method.shaping.coef 0.2 --run.seed 3")
-    assert JOB._replace(trained=False).command == "diver reproduce"  # nothing is trained
+    words = command(CHANGES, 3)
+    assert words.endswith(f"tiny.toml --method.name diver-mix {paper} --method.shaping.coef 0.2 --run.seed 3")
 
 
-def test_names_tell_runs_apart_and_equal_runs_are_shared():
+def test_names_tell_settings_apart_and_equal_ones_are_shared():
     found = {}
     for experiment in EXPERIMENTS.values():
-        for _, job in jobs(experiment, 5):
-            assert found.setdefault(job.name, job) == job
+        for _, changes, _ in runs_of(experiment, 1):
+            assert found.setdefault(label_of(changes), changes) == changes
     assert EXPERIMENTS["horizon"].variants["all"] == EXPERIMENTS["main"].variants["diver-mix"]
-    assert "initial_seed0" in found and "clip-higher_seed4" in found
+    assert label_of(CHANGES) == "diver-mix_coef-0.2" and "clip-higher" in found
 
 
-def test_numbers_keep_four_digits():
+def test_only_runs_without_a_record_are_planned(tmp_path):
+    """The records of a clone have five seeds of main."""
+    of = EXPERIMENTS["main"]
+    assert make_plan(of, 5, RESULTS, tmp_path) is None
+    plan = make_plan(of, 6, RESULTS, tmp_path)
+    assert [setting.seeds for setting in plan.settings] == [(5,)] * len(of.variants)
+    assert plan.trained(plan.setting("diver-mix"), 5).method.diversity.until == "end"
+    assert [s.seeds for s in make_plan(of, 2, tmp_path, tmp_path).settings] == [(0, 1)] * len(of.variants)
+
+
+def test_numbers_have_four_digits():
     assert [rounded(v) for v in (0.123456, 1234.56, 3, None)] == [0.1235, 1235.0, 3, None]
 
 
 def test_a_method_of_a_variant_replaces_that_of_the_regime():
     regime = {"method": {"name": "diver-td", "diversity_rewards": {"textual": {"weight": 2.0}}}, "train": {"steps": 3}}
-    assert Job({"method": {"name": "clip-higher"}}, 0).recipe(regime)["method"] == {"name": "clip-higher"}
-    changed = Job({"method": {"shaping": {"coef": 0.2}}}, 0).recipe(regime)
+    assert given(regime, {"method": {"name": "clip-higher"}}, 0)["method"] == {"name": "clip-higher"}
+    changed = given(regime, {"method": {"shaping": {"coef": 0.2}}}, 0)
     assert changed["method"] == {**regime["method"], "shaping": {"coef": 0.2}} and changed["train"] == {"steps": 3}

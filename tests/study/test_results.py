@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from diver.cli import main
-from diver_paper.aggregate import AT_CEILING, CONTRADICTED, INCONCLUSIVE, SUPPORTED, jobs, study
+from diver_paper.aggregate import AT_CEILING, CONTRADICTED, INCONCLUSIVE, SUPPORTED
 from diver_paper.experiments import EXPERIMENTS
-from diver_paper.reproduce import load_regime, records_of, write
+from diver_paper.plan import runs_of, study
+from diver_paper.reproduce import write
 from diver_paper.saved_responses import STORED
-from diver_paper.sweep import Paths
 
 COUNTED = (SUPPORTED, CONTRADICTED, INCONCLUSIVE, AT_CEILING)
 ROOT = Path(__file__).parents[2]
@@ -51,10 +51,10 @@ def test_the_index_counts_all_claims():
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_what_its_records_give(name, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    experiment, regime = EXPERIMENTS[name], load_regime()
+    experiment = EXPERIMENTS[name]
     monkeypatch.setattr("diver_paper.reproduce.draw", lambda *_: None)
-    found = study(experiment, experiment.seeds, regime, Paths(records_of(experiment, RESULTS), tmp_path))
-    assert sum(map(len, found.runs.values())) == len(jobs(experiment, experiment.seeds))
+    found = study(experiment, experiment.seeds, RESULTS)
+    assert sum(map(len, found.runs.values())) == len([*runs_of(experiment, experiment.seeds)])
     if (RESULTS / STORED).exists():
         shutil.copy(RESULTS / STORED, tmp_path)
     write(found, tmp_path)

@@ -13,8 +13,9 @@ from diver.tasks import countdown
 from diver_paper import saved_responses
 from diver_paper.aggregate import Study, level
 from diver_paper.experiments import EXPERIMENTS, INITIAL
-from diver_paper.job import Job
-from diver_paper.reproduce import Arguments, load_regime, reproduce, write
+from diver_paper.plan import load_regime
+from diver_paper.reproduce import Arguments, reproduce, write
+from diver_paper.runs import given
 
 REGIME = merge(load_regime(), {"data": {"countdown": {"problems": 8}}, "evaluate": {"problems": 3, "num_samples": 8}})
 PROBLEMS = countdown.problems(countdown.Countdown(mix={"three": 0.9, "four": 0.1}), 3, held_out=True)
@@ -32,7 +33,7 @@ def record(variant, seed, right):
         "solutions": [[right] * bool(right)] * 3,
     }
     metrics = {} if variant == INITIAL else {"step": [1]}
-    return {"recipe": Job(changes, seed).recipe(REGIME), "metrics": metrics, "evaluations": {"1": last}}
+    return {"recipe": given(REGIME, changes, seed), "metrics": metrics, "evaluations": {"1": last}}
 
 
 def solved(problem):
@@ -117,7 +118,7 @@ def test_the_page_tells_which_models_measured_and_what_is_missing(study, tmp_pat
 
 def test_models_are_of_metric_validity_only_and_a_broken_store_is_told(tmp_path):
     with pytest.raises(DiverError, match="for metric-validity, not for main"):
-        reproduce(Arguments(name="main", embedding="x"), {})
+        reproduce(Arguments(name="main", embedding="x"))
     (tmp_path / saved_responses.STORED).write_text("{")
     with pytest.raises(DiverError, match="metric-validity-tiny.json: is not JSON"):
         saved_responses.read(tmp_path / saved_responses.STORED)

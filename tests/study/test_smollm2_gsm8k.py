@@ -22,8 +22,8 @@ from diver.core.types import DiverError, Grade, Problem
 from diver.grading import grade
 from diver.losses.base import Tokens
 from diver.recipe.data import Source
-from diver_paper.records import Records
-from diver_paper.records import read as records_of
+from diver.sweep import records as records_of
+from diver_paper.runs import records_file
 from smollm2_gsm8k.__main__ import CONFIG, main
 from smollm2_gsm8k.data import PARTS, expression, split
 from smollm2_gsm8k.page import METHODS, NAME, write_page
@@ -177,7 +177,7 @@ def study(tmp_path):
 
 def numbers(folder):
     """The records without times and what the code's commit is."""
-    records = {name: json.loads(line) for name, line in records_of(Records.of(folder / "out", NAME).file).items()}
+    records = records_of.read(records_file(folder / "out", NAME))
     for record in records.values():
         record["metrics"] = {k: v for k, v in record["metrics"].items() if not k.startswith("time/")}
         del record["cpu_seconds"], record["commit"]

@@ -3,17 +3,17 @@
 from protocol import ROOT, check_descent
 
 from diver.core.statistics import interval
-from diver_paper.job import study_recipe
+from diver_paper.runs import study_recipe
 from text_after_answer.page import CONTROL, growth, late, write_page
 from text_after_answer.study import BASELINE, STAGE_C, UNREPAIRED, Study
 
 RESULTS = ROOT / "docs" / "results"
 PROTOCOL = "studies/text_after_answer/study.toml"
-STUDY = Study()
+STUDY = Study(RESULTS)
 
 
 def settings(label):
-    method = study_recipe(STUDY.job(label, 0).recipe(STUDY.regime)).method
+    method = study_recipe(next(run.recipe for run in STUDY.planned() if run.label == label)).method
     return method.diversity.until, method.shaping.condition
 
 
@@ -29,7 +29,7 @@ def test_a_variant_changes_what_its_name_says():
 
 
 def test_the_runs_of_stage_c_have_the_papers_settings_and_are_all_there():
-    found = STUDY.results(RESULTS)
+    found = STUDY.results()
     for label in STAGE_C:
         assert sorted(found[label]) == STUDY.config["seeds"]
     method = study_recipe(found[UNREPAIRED][0]["recipe"]).method
@@ -51,16 +51,16 @@ def test_growth_by_hand():
 
 def test_without_a_repair_responses_grow():
     """The positive control, from stage c's records."""
-    found = STUDY.results(RESULTS)
+    found = STUDY.results()
     control = growth(found[UNREPAIRED], found[BASELINE])
     assert control is not None and control.mean > CONTROL
 
 
 def test_the_page_is_what_the_records_give(tmp_path):
     (tmp_path / "records").symlink_to(RESULTS / "records")
-    assert write_page(STUDY, tmp_path).read_text() == (RESULTS / "text-after-answer.md").read_text()
+    assert write_page(Study(tmp_path)).read_text() == (RESULTS / "text-after-answer.md").read_text()
 
 
 def test_the_protocol_was_committed_before_the_runs():
-    found = STUDY.results(RESULTS)
+    found = STUDY.results()
     check_descent(PROTOCOL, [run for label in found if label not in STAGE_C for run in found[label].values()])

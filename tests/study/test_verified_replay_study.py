@@ -3,34 +3,30 @@
 from collections import Counter
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import pytest
 from protocol import ROOT, check_descent, check_only_added_to
 
 from diver.core.settings import merge
 from diver.core.statistics import interval
+from diver.core.types import DiverError
 from diver.recipe.data import Source
-from diver_paper.job import study_recipe
-from diver_paper.records import Records, read
+from diver.sweep import records
+from diver_paper import again
+from diver_paper.runs import records_file, study_recipe
 from method_comparison.plan import load_plan
 from verified_replay import problems
-from verified_replay.__main__ import main
 from verified_replay.page import write_page
 from verified_replay.results import gap, times
 from verified_replay.study import BASELINE, RECORDS, REPLAY, SELECTION, Choice, Study
 
 RESULTS = ROOT / "docs" / "results"
-FILE = Records.of(RESULTS, RECORDS).file
+FILE = records_file(RESULTS, RECORDS)
 PROTOCOL = "studies/verified_replay/study.toml"
 
 
-def finished(study):
-    return [(run, record) for run in study.planned() if (record := study.record(run)) is not None]
-
-
 def finished_records():
-    return [record for _, record in finished(Study(RESULTS))]
+    return [record for _, record in Study(RESULTS).finished()]
 
 
 def test_every_record_is_of_a_commit_after_the_protocol():
@@ -42,12 +38,12 @@ def test_since_the_first_run_the_protocol_is_only_added_to():
 
 
 def test_no_record_is_left_out_of_the_page():
-    assert {*read(FILE)} == {f"{run.folder}/{run.job.name}" for run, _ in finished(Study(RESULTS))}
+    study = Study(RESULTS)
+    assert {*records.read(FILE)} == {record["name"] for _, record in study.finished()}
+    assert len([*study.planned()]) == len(study.finished()) == 133
 
 
 def test_the_page_is_what_the_records_give(tmp_path):
-    if not FILE.exists():
-        pytest.skip("no run is finished")
     (tmp_path / "records").symlink_to(FILE.parent)
     assert write_page(Study(tmp_path)).read_text() == (RESULTS / f"{RECORDS}.md").read_text()
 
@@ -108,38 +104,37 @@ def record(c, lengths=(), tokens=(), **more):
     }
 
 
-def save(study, planned, values):
-    recipe = planned.job.recipe(study.regime(planned.testbed, planned.stage))
-    study.records(planned).add(planned.job, {**values, "recipe": recipe, **study.made(planned.stage)})
-
-
-def rate_of(planned):
-    return planned.job.changes["train"]["learning_rate"]
-
-
-def alpha_of(planned):
-    return planned.job.changes["method"].get("replay", {}).get("alpha")
+def save(study, *runs):
+    """Add a record for each of the pairs of a planned run and its values."""
+    found = {}
+    for planned, values in runs:
+        metrics = values["metrics"] if planned.trained else {}
+        name = f"{planned.testbed}-{planned.stage}/{planned.label}_{planned.rate}_{planned.alpha}_{planned.seed}"
+        found[name] = {**values, "metrics": metrics, "recipe": planned.recipe}
+    records.add(records_file(study.out, RECORDS), found)
 
 
 def test_what_is_chosen_and_what_follows_by_hand(tmp_path):
     """The criterion of c correct samples of 64 in each of two problems is (c / 64 + 1) / 2 where 0 < c."""
     study = Study(tmp_path)
     assert [p.label for p in study.tuning("maze")] == [label for label in study.config["methods"] for _ in range(3)]
-    for planned in list(study.tuning("maze")):
+
+    def of_grid(planned):
         best = {BASELINE: 5e-5, REPLAY: 1e-4}.get(planned.label, 2.5e-5)
-        c = [40, 40] if rate_of(planned) == best else [32, 30]
-        save(study, planned, record(c, lengths=[20.0, 30.0], tokens=[5000, 7800]))
+        return record([40, 40] if planned.rate == best else [32, 30], lengths=[20.0, 30.0], tokens=[5000, 7800])
+
+    save(study, *((planned, of_grid(planned)) for planned in study.tuning("maze")))
     assert study.choice("maze").alpha is None and BASELINE not in study.choice("maze").rates
     more = [p for p in study.tuning("maze") if study.record(p) is None]
-    assert [(p.label, rate_of(p), alpha_of(p)) for p in more] == [
+    assert [(p.label, p.rate, p.alpha) for p in more] == [
         (BASELINE, 3.53553e-05, None),
         (BASELINE, 7.07107e-05, None),
         (REPLAY, 1e-4, 0.03),
         (REPLAY, 1e-4, 0.3),
     ]
     for planned in more:
-        wins = rate_of(planned) == 7.07107e-05 or alpha_of(planned) == 0.3
-        save(study, planned, record([50, 50] if wins else [10, 10], lengths=[10.0, 10.0], tokens=[3840, 3840]))
+        wins = planned.rate == 7.07107e-05 or planned.alpha == 0.3
+        save(study, (planned, record([50, 50] if wins else [10, 10], lengths=[10.0, 10.0], tokens=[3840, 3840])))
     choice = study.choice("maze")
     assert choice.alpha == 0.3 and choice.rates[BASELINE] == 7.07107e-05 and choice.rates["max-rl"] == 2.5e-5
     assert (
@@ -150,29 +145,25 @@ def test_what_is_chosen_and_what_follows_by_hand(tmp_path):
     # 256 responses of 10 tokens a step, half of them with a gradient, and 3,840 replayed tokens: 8 (1,280 + 3,840) /
     # 1,280 = 32
     assert Study(tmp_path).rollouts_of_equal_tokens == 32
-    runs = {(p.stage, p.label): p.job for p in study.planned() if p.job.seed in (310, 320) and p.testbed == "maze"}
+    runs = {(p.stage, p.label): p.recipe for p in study.planned() if p.seed in (310, 320) and p.testbed == "maze"}
     assert len(runs) == 7 + 4 + 2
     more_rollouts = runs["controls", "more rollouts"]
-    assert more_rollouts.changes["sample"] == {"group_size": 32} and more_rollouts.changes["train"] == {
-        "learning_rate": 7.07107e-05
-    }
-    on_diver = runs["final", "diver-mix, replay"].changes
-    assert on_diver["method"]["replay"] == {"alpha": 0.3} and on_diver["train"] == {"learning_rate": 2.5e-5}
+    assert more_rollouts["sample"]["group_size"] == 32 and more_rollouts["train"]["learning_rate"] == 7.07107e-05
+    on_diver = runs["final", "diver-mix, replay"]
+    assert on_diver["method"]["replay"] == {"alpha": 0.3} and on_diver["train"]["learning_rate"] == 2.5e-5
     assert on_diver["method"]["shaping"] == {"condition": "correct-finished"}
-    replays = {
-        label: runs[stage, label].changes for stage, label in runs if label in (REPLAY, *study.config["controls"])
-    }
+    replays = {label: runs[stage, label] for stage, label in runs if label in (REPLAY, *study.config["controls"])}
     assert all(
-        changes["train"] == {"learning_rate": 1e-4} and changes["method"]["replay"]["alpha"] == 0.3
+        changes["train"]["learning_rate"] == 1e-4 and changes["method"]["replay"]["alpha"] == 0.3
         for changes in replays.values()
     )
     for planned in study.planned():
-        recipe = study_recipe(planned.job.recipe(study.regime(planned.testbed, planned.stage)))
+        recipe = study_recipe(planned.recipe)
         assert recipe.method.frame == "common" and recipe.train.steps == 600
         assert (recipe.method.replay.alpha > 0) == (
             "replay" in planned.label or planned.label in study.config["controls"]
         )
-    order = [(p.stage, p.label, p.job.seed) for p in study.planned() if p.stage != "tuning"]
+    order = [(p.stage, p.label, p.seed) for p in study.planned() if p.stage != "tuning"]
     assert order[:7] == [("final", label, 310) for label in study.labels]
     assert (
         order.index(("controls", "latest", 310))
@@ -204,9 +195,8 @@ def make(tmp_path, monkeypatch):
 
     def page(correct, seeds=(310, 311, 312), stages=("final",)):
         """`correct` gives the counts of a planned run, or None for a run that is not made."""
-        for planned in study.planned():
-            if planned.stage in stages and planned.job.seed in seeds and (c := correct(planned)) is not None:
-                save(study, planned, record(c))
+        chosen = [run for run in study.planned() if run.stage in stages and run.seed in seeds]
+        save(study, *((run, record(c)) for run in chosen if (c := correct(run)) is not None))
         return write_page(study).read_text()
 
     return page
@@ -305,7 +295,7 @@ def test_settings_are_compared_over_the_seeds_that_all_have(make):
     """ "pass-at-k" is the best in two seeds and has no third; on Countdown nothing is finished."""
 
     def correct(planned):
-        lacks = planned.testbed == "countdown" or (planned.label == "pass-at-k" and planned.job.seed == 312)
+        lacks = planned.testbed == "countdown" or (planned.label == "pass-at-k" and planned.seed == 312)
         return None if lacks else ALL if planned.label == "pass-at-k" else HALF
 
     page = make(correct)
@@ -316,9 +306,9 @@ def test_settings_are_compared_over_the_seeds_that_all_have(make):
 
     def fourth(planned):
         """With a third seed "pass-at-k" is compared; in two more, which only clip-higher has, it is better than all."""
-        if planned.testbed == "maze" and planned.job.seed == 312 and planned.label == "pass-at-k":
+        if planned.testbed == "maze" and planned.seed == 312 and planned.label == "pass-at-k":
             return MORE
-        return [64] * 40 if planned.testbed == "maze" and planned.job.seed > 312 and planned.label == BASELINE else None
+        return [64] * 40 if planned.testbed == "maze" and planned.seed > 312 and planned.label == BASELINE else None
 
     page = make(fourth, seeds=(312, 313, 314))
     # Pass@1 of pass-at-k is (1/2 + 1/2 + 1/4) / 3 and that of clip-higher 1/8: 0.2917 more.
@@ -350,7 +340,7 @@ def test_a_setting_with_all_seeds_is_decided_before_the_others_are_finished(make
     def correct(planned):
         if planned.label in (BASELINE, REPLAY):
             return ALL if planned.label == REPLAY else HALF
-        return [64] * 40 if planned.job.seed == 310 else None
+        return [64] * 40 if planned.seed == 310 else None
 
     page = make(correct)
     waiting = "diver-mix; max-rl; pass-at-k; max-rl, replay; diver-mix, replay"
@@ -415,8 +405,8 @@ def test_the_lowest_rate_that_a_method_ran_is_its_own(tmp_path):
     study = Study(tmp_path)
     for _ in range(2):  # the second time at the rates around the best of clip-higher, and with the other alphas
         for planned in list(study.tuning("maze")):
-            best = rate_of(planned) == 2.5e-5 and alpha_of(planned) is None
-            save(study, planned, record([40] if best else [30], lengths=[10.0], tokens=[3840]))
+            best = planned.rate == 2.5e-5 and planned.alpha is None
+            save(study, (planned, record([40] if best else [30], lengths=[10.0], tokens=[3840])))
     page = write_page(study).read_text()
     (line,) = (line for line in page.splitlines() if line.startswith("Chosen at the lowest"))
     assert line.startswith("Chosen at the lowest rate that was run: diver-mix, max-rl, pass-at-k, verified-replay. ")
@@ -434,51 +424,36 @@ def test_a_difference_is_paired_over_seeds_and_problems():
     assert gap(more, {}, SELECTION, 1).text() == "–"
 
 
-TINY = """
-learning_rates = { countdown = [1e-4], maze = [1e-4] }
-alphas = [0.1, 0.3]
-tuning_seed = 1
-final_seeds = [2]
-control_seeds = []
-control_order = []
-large_seeds = []
-samples = 64
-temperatures = [0.6]
-held_out = 4
-trained = 4
-[methods]
-clip-higher = { name = "clip-higher" }
-verified-replay = { name = "verified-replay" }
-[combined]
-[controls]
-[recipe.train]
-steps = 2
-save_steps = 2
-batch_size = 4
-mini_batch_size = 2
-"""
+def test_the_runs_are_made_again_by_a_sweep(tmp_path):
+    """Every setting and seed of the final runs in mazes, with the recipes of their records."""
+    plan = again.make_plan(again.Arguments(FILE, "maze-final/", out=tmp_path))
+    made = {(setting.label, seed) for setting in plan.settings for seed in setting.seeds}
+    kept = {name: r for name, r in records.read(FILE).items() if name.startswith("maze-final/")}
+    assert len(made) == len(kept) == 35 and plan.baseline.startswith("clip-higher") and len(plan.seeds) == 5
+    for setting in plan.settings:
+        mine, theirs = (
+            plan.trained(setting, 310),
+            study_recipe(kept[f"maze-final/{setting.label}_seed310"]["recipe"]),
+        )
+        assert (mine.method, mine.train, mine.sample) == (theirs.method, theirs.train, theirs.sample)
+        assert (mine.data, mine.model, mine.run.seed) == (theirs.data, theirs.model, 310)
+    one, other = [*kept.values()][:2]
+    apart = {**other, "recipe": merge(other["recipe"], {"data": {"path": "countdown"}})}
+    records.add(tmp_path / "x.jsonl.gz", {one["name"]: one, other["name"]: apart})
+    with pytest.raises(DiverError, match="_seed311: has another model, data or trainer than the first run"):
+        again.make_plan(again.Arguments(tmp_path / "x.jsonl.gz", "maze-final/", out=tmp_path))
+    with pytest.raises(DiverError, match="has no trained run whose name begins with 'mazes/'"):
+        again.make_plan(again.Arguments(FILE, "mazes/", out=tmp_path))
 
 
 @pytest.mark.slow
-def test_the_command_tunes_and_then_makes_the_final_runs(tmp_path, monkeypatch, in_this_process):
+def test_the_command_that_makes_runs_again(tmp_path, monkeypatch, in_this_process):
     monkeypatch.chdir(tmp_path)
-    Path("tiny.toml").write_text(TINY)
-    monkeypatch.setattr(
-        "sys.argv",
-        ["verified_replay", *"--config tiny.toml --testbeds countdown --jobs 2 --out out --work work".split()],
-    )
-    main()
-    study = Study(Path("out"), Path("tiny.toml"))
-    made = finished(study)
-    assert Counter((run.stage, run.label) for run, _ in made) == {
-        ("tuning", BASELINE): 3, ("tuning", REPLAY): 2, ("final", BASELINE): 1, ("final", REPLAY): 1,
-        ("untrained", "untrained"): 1,
-    }  # fmt: skip
-    for run, found in made:
-        assert [len(e["c"]) for e in found["evaluations"].values()] == ([4] if run.stage == "tuning" else [4, 4])
-        assert ("replay/tokens" in found["metrics"]) == (run.label == REPLAY)
-        assert merge(found["recipe"], {}) == run.job.recipe(study.regime(run.testbed, run.stage))
-        levels = {name: sum(of.values()) for name, of in found.get("levels", {}).items()}
-        assert levels == ({"held-out": 4, "trained": 8192} if run.stage == "untrained" else {})
-    page = Path("out/verified-replay.md").read_text()
-    assert "## Tuning" in page and "## What to turn on" in page and "Not finished" in page  # mazes are
+    small = "train.steps=2 train.save_steps=2 train.batch_size=4 train.mini_batch_size=2 evaluate.problems=8"
+    words = f"{FILE} countdown-tuning/clip-higher_ --set {small} --samples 4 --jobs 2 --out out"
+    monkeypatch.setattr("sys.argv", ["again", *words.split()])
+    again.main()
+    made = records.read(tmp_path / "out" / "records.jsonl.gz")
+    rates = [record["recipe"]["train.learning_rate"] for record in made.values() if "recipe" in record]
+    assert len(rates) == 6 and {1.25e-5, 2.5e-5, 5e-5, 1e-4} < {*rates}
+    assert "6 of 6 runs" in (tmp_path / "out" / "sweep.md").read_text()

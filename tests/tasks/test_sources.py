@@ -268,6 +268,17 @@ def test_listed_options(prompt, options):
     assert options_of(Problem("p", prompt, "A")) == options
 
 
+def test_problems_have_the_columns_of_rollouts(tmp_path):
+    """ARC has `answerKey` and `choices`, OpenMathReasoning `expected_answer`, BIG-bench `input` and `target`."""
+    rows = [
+        {"question": "Which rusts?", "choices": {"text": ["iron", "gold"], "label": ["A", "B"]}, "answerKey": "A"},
+        {"problem": "1 + 1?", "expected_answer": "2", "answer": "3"},
+        {"input": "not true", "target": "false"},
+    ]
+    problems = load_problems(str(write_rows(tmp_path / "x.jsonl", rows)))
+    assert [(p.answer, p.verifier) for p in problems] == [("A", "choice"), ("2", "math"), ("false", "math")]
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
@@ -275,7 +286,7 @@ def test_listed_options(prompt, options):
         ([{"problem": "a", "answer": "1"}, "", [1]], "problems.jsonl:3: a list, not an object"),
         (
             [{"problem": "a", "answer": "1"}, {"problem": "b"}],
-            r"problems.jsonl:2: no answer: found problem; accepted answer, solution, ",
+            r"problems.jsonl:2: no answer: found problem; accepted ground_truth, .*, answer, solution, target",
         ),
         (
             [{"text": "a", "answer": "1"}],

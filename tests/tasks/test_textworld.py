@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import starting_policy
 
+import text_game as textworld
 from diver.core.environment import Step, checked_step
 from diver.core.seeds import is_held_out
 from diver.core.types import DiverError, Grade, Rollout
@@ -21,7 +22,6 @@ from diver.grading import get_grader
 from diver.recipe.data import HOUSES, Data, Source, TextWorldHouses
 from diver.sample.base import Job
 from diver.sample.trajectories import Trajectory
-from diver.tasks import textworld
 from diver.tasks.maze import shortest
 from diver.tasks.templates import render
 from diver.tasks.testbeds import generate, is_testbed
@@ -37,10 +37,10 @@ KEY, PROBLEM = textworld.problem(HOUSE, "textworld/two")
 
 def test_without_the_library_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "textworld", None)
-    told = r"pip install '\.\[textworld\]' in a clone of DIVER$"
-    with pytest.raises(DiverError, match=f"^textworld: needs an extra: {told}"):
+    told = r"^textworld: needs an extra: pip install '\./studies\[textworld\]' in a clone of DIVER$"
+    with pytest.raises(DiverError, match=told):
         generate(Source(path="textworld"), Data(), 1, held_out=False)
-    with pytest.raises(DiverError, match=f"^textworld: not installed, but this needs it: {told}"):
+    with pytest.raises(DiverError, match=told):
         render(PROBLEM)  # problems of a file
 
 
@@ -49,7 +49,7 @@ def test_a_house_as_a_problem():
         "bedroom south of kitchen. garden east of kitchen. box in kitchen. coin in box. key in garden. lamp in bedroom."
     )
     assert PROBLEM.prompt == f"{KEY} From kitchen take coin and key."
-    assert (PROBLEM.answer, PROBLEM.verifier) == ("coin key", "diver.tasks.textworld:TextWorld")
+    assert (PROBLEM.answer, PROBLEM.verifier) == ("coin key", "text_game:TextWorld")
     moved = {**HOUSE, "rooms": {"garden": [2, 1], "bedroom": [1, 2], "kitchen": [1, 1]}}
     assert textworld.problem(moved, "") == (KEY, replace(PROBLEM, source="", meta=moved))
     other = textworld.problem({**HOUSE, "wanted": ["lamp"], "start": "garden"}, "")
@@ -58,7 +58,7 @@ def test_a_house_as_a_problem():
 
 def test_problems_are_drawn_by_level_and_seed():
     assert is_testbed("textworld") and not is_testbed("textworld:x")
-    drawn = textworld.problems(TextWorldHouses(mix={"three": 1.0}), 50, held_out=True)
+    drawn = textworld.drawn(TextWorldHouses(mix={"three": 1.0}), 50, held_out=True)
     for problem in drawn:
         rooms, places = problem.meta["rooms"], problem.meta["places"]
         boxes = [thing for thing in places if thing in textworld.BOXES]
@@ -68,9 +68,9 @@ def test_problems_are_drawn_by_level_and_seed():
             assert all(
                 shortest(tuple(rooms[place]), tuple(cell), {*map(tuple, rooms.values())}) for cell in rooms.values()
             )
-    assert drawn == textworld.problems(TextWorldHouses(mix={"three": 1.0}), 50, held_out=True)
-    assert drawn != textworld.problems(TextWorldHouses(mix={"three": 1.0}, seed=1), 50, held_out=True)
-    both = {problem.source for problem in textworld.problems(TextWorldHouses(), 100, held_out=False)}
+    assert drawn == textworld.drawn(TextWorldHouses(mix={"three": 1.0}), 50, held_out=True)
+    assert drawn != textworld.drawn(TextWorldHouses(mix={"three": 1.0}, seed=1), 50, held_out=True)
+    both = {problem.source for problem in textworld.drawn(TextWorldHouses(), 100, held_out=False)}
     assert both == {"textworld/two", "textworld/three"}
 
 
@@ -175,7 +175,7 @@ def gathered(house, order):
 
 @pytest.mark.parametrize("level", HOUSES)
 def test_things_can_be_gathered_in_any_order(level, library):
-    for problem in textworld.problems(TextWorldHouses(mix={level: 1.0}), 10, held_out=True):
+    for problem in textworld.drawn(TextWorldHouses(mix={level: 1.0}), 10, held_out=True):
         orders = [gathered(problem.meta, order) for order in permutations(problem.meta["wanted"])]
         for commands in orders:
             steps = played(*commands, problem=problem)[1]

@@ -10,9 +10,9 @@ from diver_command import succeeds
 
 from diver.core.run_folder import metrics_table
 from diver.integrations.keys import also_named
+from diver.sweep.records import lines as read
 from diver.train import alerts as module
 from diver.train.alerts import STEPS, AlertLog, LiveAlerts, alerts, held, metrics_read, rules, smooth, window
-from diver_paper.records import read
 
 
 def rows_of(**columns):

@@ -4,9 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
+from diver.core.bands import Band
+from diver.core.files import write_text
 from diver.core.run_folder import given_name
 from diver.core.settings import Positional, settings
-from diver.core.tables import Export, Format, Uncertainty, export, write_table
+from diver.core.tables import Cell, Export, Format, Log, Measure, Table, Uncertainty, export, write_table
 from diver.core.types import DiverError
 from diver.recipe.flags import parse
 
@@ -15,6 +17,7 @@ COMMON = {
     "tables and figures": "format uncertainty figures out",
 }
 OVER = "95 % intervals over seeds and problems, paired in differences"
+IN_MARKDOWN = Export()
 LEGENDS = {"interval": f"; [ ]: {OVER}", "plus-minus": f"; ±: half the width of {OVER}", "none": ""}
 
 
@@ -60,7 +63,6 @@ class CompareArguments(Export):
 
 def command(args: Sequence[str]) -> None:
     """Compare runs over seeds and problems, or evaluations over problems."""
-    from diver.evaluate.comparison import compare
     from diver.evaluate.results import is_evaluation
     from diver.rollouts.dependence import of_evaluation
 
@@ -70,7 +72,7 @@ def command(args: Sequence[str]) -> None:
         raise DiverError(f"{absent[0]}: no such file or folder")
     evaluations = [path for path in paths if is_evaluation(path)]
     if not evaluations:
-        compare_runs(arguments)
+        write_runs(arguments)
         return
     if others := [path for path in paths if path not in evaluations]:
         raise DiverError(
@@ -80,22 +82,22 @@ def command(args: Sequence[str]) -> None:
     for name in ("baseline", "evaluations", "uncertainty"):
         if getattr(arguments, name) not in (None, "interval"):
             raise DiverError(f"--{name}: is for runs, and {evaluations[0]} is an evaluation")
-    compare(arguments.results, arguments, arguments.out)
+    write_evaluations(arguments.results, arguments, arguments.out)
     for path in evaluations:
         for benchmark, found in of_evaluation(path):
             arguments.notes()(f"{path}, {benchmark}: {found}")
 
 
-def compare_runs(arguments: CompareArguments) -> None:
+def write_runs(arguments: CompareArguments) -> None:
     """Print levels and differences over seeds and problems. If `out` names a folder, write them there, with figures."""
     from diver.core.figures import write_bands
-    from diver.pages.over_seeds import by_variant, compare_variants, draw, draw_curves, read_runs
+    from diver.pages.over_seeds import by_variant, compare_runs, draw, draw_curves, read_runs
     from diver.pages.run_record import repeated
 
     if arguments.out is None and arguments.format != "markdown":
         raise DiverError(f"--format {arguments.format}: there are two tables; name a folder with --out")
     variants = by_variant(read_runs(arguments.results, arguments.evaluations))
-    found, tables, bands, notes, words = compare_variants(variants, arguments.baseline)
+    found, tables, bands, notes, words = compare_runs(variants, arguments.baseline)
     tables = {name: dataclasses.replace(t, uncertainty=arguments.uncertainty) for name, t in tables.items()}
     print("\n".join(export(table, "markdown") for table in tables.values()))
     print(f"Pass@k in per cent, differences in points{LEGENDS[arguments.uncertainty]}.")
@@ -113,3 +115,48 @@ def compare_runs(arguments: CompareArguments) -> None:
             figures += draw_curves(variants, *arguments.figure_paths(arguments.out, "curves"))
             print("Curves: means over seeds; the band is from the lowest to the highest seed.")
         print(*written, *figures, sep="\n")
+
+
+def write_evaluations(
+    paths: Sequence[str | Path], config: Export = IN_MARKDOWN, out: Path | None = None, log: Log = print
+) -> Table:
+    """Each evaluation against the first; `paths` are those of `read_results`, or NAME=PATH.
+
+    Logs the comparison, or prints its table in the format of `config`. Where `out` names a folder, writes both there,
+    and the figures of the changes of Pass@k.
+
+    Raises:
+        DiverError: two evaluations have no benchmark or no problem in common.
+    """
+    from diver.core.figures import write_bands, write_intervals
+    from diver.evaluate.comparison import Comparison, against
+    from diver.evaluate.results import read_results
+
+    if len(paths) < 2:
+        raise DiverError("name two results or more, the first is the one that the others are compared with")
+    base, *others = [(name or str(path), read_results(path)) for name, path in map(given_name, map(str, paths))]
+    found: dict[str, Comparison] = {}
+    bands: dict[str, Band] = {}
+    texts: list[str] = []
+    for name, other in others:
+        rows, of_name, text = against(*base, name, other)
+        bands |= {f"{name} minus {base[0]}, {title}": band for title, band in of_name.items()}
+        found |= {f"{name}: {row.label}" if len(others) > 1 else row.label: row for row in rows}
+        texts.append(text)
+    measures = [Measure("base"), Measure("other"), Measure("change"), Measure("significant")]
+    cells: dict[str, list[Cell]] = {
+        label: [row.base, row.trained, row.change, int(row.significant)] for label, row in found.items()
+    }  # Pass@k is a fraction in data, and in per cent where it is read
+    shown = [["measure", "base", "other", "change"], *([label, *row.cells()[1:]] for label, row in found.items())]
+    table = Table("measure", measures, cells, shown)
+    config.show(table, text := "\n".join(texts), log)
+    if out is not None:
+        write_text(out / "comparison.md", text)
+        config.write(table, out, "comparison")
+        if config.figures:
+            changes = {label: [row.change] for label, row in found.items() if row.is_pass}
+            change = Measure("change", "change, in points of per cent", 100)
+            write_intervals(Table("measure", [change], changes), *config.figure_paths(out, "comparison"))
+            if bands:
+                write_bands(bands, *config.figure_paths(out, "difference_over_k"))
+    return table

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from diver.core.extras import missing
+from diver.core.tables import clean
 from diver.core.types import DiverError
 from diver.integrations.keys import table
 from diver.recipe.recipe import Recipe
@@ -22,7 +23,6 @@ def keys_of(args: Sequence[str]) -> str:
 
 def by_trl(recipe: Recipe, args: Sequence[str], *, dry_run: bool) -> None:
     """Run a recipe with TRL's GRPOTrainer; `args` are the words after `diver train`."""
-    from diver.cli.train import notes_of
     from diver.integrations.trl.launch import adapters, arguments, command, identity
     from diver.pages.run_page import write_report
     from diver.pages.run_record import summary_table
@@ -55,6 +55,24 @@ def by_trl(recipe: Recipe, args: Sequence[str], *, dry_run: bool) -> None:
     if os.environ.get("RANK", "0") == "0":
         write_report(recipe.folder)
         print(summary_table(recipe.folder))
+
+
+def notes_of(recipe: Recipe) -> list[str]:
+    """Notes on the data and the first prompt; nothing is written. DiverError for what would stop the run.
+
+    Where the hub cannot be reached, this and what depends on it is not checked, which is a note.
+    """
+    from diver.tasks.hub import HubUnreachable
+    from diver.train.prepare import prepare_and_rehearse
+
+    try:
+        train, _, tokenizer, notes = prepare_and_rehearse(recipe)
+        ids, prompt = train.ids[train.problems[0].id], train.texts[0]
+        if list(tokenizer(prompt, add_special_tokens=False)["input_ids"]) != list(ids):  # it adds tokens, such as <s>
+            prompt = tokenizer.decode(ids)
+        return [*notes, f"first prompt, {len(ids)} tokens, as the model reads it:\n{clean(prompt)}\n"]
+    except HubUnreachable as error:
+        return [f"not checked: {error}"]
 
 
 def memory_of(recipe: Recipe) -> str:

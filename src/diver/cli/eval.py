@@ -25,9 +25,10 @@ def command(args: Sequence[str]) -> None:
 
             print(f"page: {write_report(read_run(config.run).folder)}")
     elif config.run:
+        from diver.cli.compare import write_evaluations
         from diver.evaluate.of_run import evaluate_run
 
-        evaluate_run(config)
+        write_evaluations(evaluate_run(config), config, config.out)
     else:
         from diver.evaluate.run import run
 

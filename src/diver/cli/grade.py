@@ -13,6 +13,7 @@ COMMON = {
 
 def command(args: Sequence[str]) -> None:
     """Grade stored responses against reference answers, and estimate Pass@k."""
+    from diver.evaluate.of_run import problems_of_run
     from diver.rollouts.grade import GradeConfig, run
 
-    run(parse(GradeConfig, "diver grade", args, COMMON))
+    run(parse(GradeConfig, "diver grade", args, COMMON), problems_of_run)

@@ -5,17 +5,15 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from diver.core.extras import PACKAGES, missing, version
+from diver.core.extras import PACKAGES, added, check_studies, missing, version
 from diver.core.tables import clean
 from diver.core.types import DiverError
 
 QUIET = "--quiet"
 NO_BARS = "TQDM_DISABLE"  # tqdm reads it when it is imported, so nothing here imports tqdm
-GROUP = "diver.commands"  # an installed package adds a verb here: a function of the words after it
-OF_STUDIES = ("reproduce", "validity")  # verbs that the distribution of studies/ adds
+COMMANDS = "commands"  # an installed package adds a verb here: a function of the words after it
 # Errors that the user can correct: a full disk, no permission, an invalid path, such as one in /proc.
 USER_ERRORS = {
     errno.ENOENT, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS,
@@ -86,15 +84,10 @@ def lasting(stream: io.TextIOWrapper) -> io.TextIOWrapper:
 
 def own_commands() -> dict[str, Callable[[Sequence[str]], None]]:
     """The verbs of this package, imported after --quiet is seen: tqdm reads NO_BARS when it is imported."""
-    from diver.cli import blend, browse, compare, eval, grade, judge, measure, methods, sweep, train
+    from diver.cli import blend, browse, compare, eval, grade, measure, methods, sweep, train
 
-    modules = (train, sweep, eval, blend, compare, grade, measure, browse, methods, judge)
+    modules = (train, sweep, eval, blend, compare, grade, measure, browse, methods)
     return {module.__name__.rpartition(".")[2]: module.command for module in modules}
-
-
-def other_commands() -> dict[str, EntryPoint]:
-    """The verbs that installed packages add, by name."""
-    return {entry.name: entry for entry in sorted(entry_points(group=GROUP))}
 
 
 def _run(argv: Sequence[str]) -> None:
@@ -108,17 +101,16 @@ def _run(argv: Sequence[str]) -> None:
         print(version("diver-rl"))
     elif command := own_commands().get(verb):
         command(args)
-    elif entry := other_commands().get(verb):
+    elif entry := added(COMMANDS).get(verb):
         entry.load()(args)
-    elif verb in OF_STUDIES:
-        raise DiverError(f"diver {verb} comes with the studies: pip install ./studies in a clone of DIVER")
     else:
-        known = ", ".join([*own_commands(), *other_commands()])
+        check_studies(COMMANDS, verb, f"diver {verb}")
+        known = ", ".join([*own_commands(), *added(COMMANDS)])
         raise DiverError(f"there is no command {verb!r}; commands are {known}")
 
 
 def _help() -> str:
-    commands = own_commands() | {name: entry.load() for name, entry in other_commands().items()}
+    commands = own_commands() | {name: entry.load() for name, entry in added(COMMANDS).items()}
     verbs = "\n".join(f"  {name:9} {(f.__doc__ or '').partition(chr(10))[0]}" for name, f in commands.items())
     title = "diver: reinforcement learning that rewards correct answers for being different"
     return (

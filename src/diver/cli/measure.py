@@ -14,6 +14,7 @@ COMMON = {
 
 def command(args: Sequence[str]) -> None:
     """Measure how diverse the responses are in rollouts of any origin."""
+    from diver.pages.measured import write_measured
     from diver.rollouts.measure import Measure, run
 
-    run(parse(Measure, "diver measure", args, COMMON))
+    run(parse(Measure, "diver measure", args, COMMON), write_page=write_measured)

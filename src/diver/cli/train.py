@@ -11,11 +11,10 @@ from typing import Any
 
 from tqdm import tqdm
 
-from diver.cli.engines import by_trl, by_verl, keys_of
+from diver.cli.engines import by_trl, by_verl, keys_of, notes_of
 from diver.core.files import table
 from diver.core.run_folder import RunFolder, set_aside
 from diver.core.settings import Errors
-from diver.core.tables import clean
 from diver.core.types import DiverError
 from diver.recipe.load import RecipeArguments, parse_arguments, parse_seeds
 from diver.recipe.recipe import Recipe
@@ -120,24 +119,6 @@ def check_flags(arguments: TrainArguments, args: Sequence[str], options: Sequenc
     ):
         if wrong:
             raise DiverError(message)
-
-
-def notes_of(recipe: Recipe) -> list[str]:
-    """Notes on the data and the first prompt; nothing is written. DiverError for what would stop the run.
-
-    Where the hub cannot be reached, this and what depends on it is not checked, which is a note.
-    """
-    from diver.tasks.hub import HubUnreachable
-    from diver.train.prepare import prepare_and_rehearse
-
-    try:
-        train, _, tokenizer, notes = prepare_and_rehearse(recipe)
-        ids, prompt = train.ids[train.problems[0].id], train.texts[0]
-        if list(tokenizer(prompt, add_special_tokens=False)["input_ids"]) != list(ids):  # it adds tokens, such as <s>
-            prompt = tokenizer.decode(ids)
-        return [*notes, f"first prompt, {len(ids)} tokens, as the model reads it:\n{clean(prompt)}\n"]
-    except HubUnreachable as error:
-        return [f"not checked: {error}"]
 
 
 def as_toml(recipe: Recipe) -> str:

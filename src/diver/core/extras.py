@@ -4,6 +4,7 @@ import datetime
 import importlib.metadata
 import platform
 import subprocess
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ EXTRAS = {
     "train": ("torch", "transformers", "safetensors", "datasets", "huggingface_hub"),
     "endpoint": ("openai",),
     "reasoning-gym": ("reasoning_gym",),
-    "textworld": ("textworld",),
     "embedding": ("sentence_transformers",),
     "vllm": ("vllm",),
     "trl": ("trl", "peft", "accelerate"),
@@ -43,6 +43,29 @@ def missing(package: str) -> str:
 def install(extra: str) -> str:
     """The command that installs an extra."""
     return f"pip install '.[{extra}]' in a clone of DIVER"
+
+
+STUDIES = {
+    "commands": ("judge", "reproduce", "validity"),
+    "methods": (
+        *("xrpo", "ds-grpo", "cde", "poly-epo", "uniqueness-aware"),
+        *("outcome-batch", "outcome-ucb-con", "outcome-ucb-mean"),
+    ),
+    "policies": ("maze", "graph-coloring", "maze-cells"),
+    "testbeds": ("textworld",),
+}
+"""Kind of entry points, of the group diver.KIND -> the names that diver-studies, the distribution of studies/, adds."""
+
+
+def added(kind: str) -> dict[str, EntryPoint]:
+    """What the installed packages add to a kind of entry points, by name."""
+    return {entry.name: entry for entry in sorted(entry_points(group=f"diver.{kind}"))}
+
+
+def check_studies(kind: str, name: str, what: str) -> None:
+    """Raises DiverError, which begins with `what`, if a name that is not installed comes with the studies."""
+    if name in STUDIES[kind]:
+        raise DiverError(f"{what} comes with the studies: pip install ./studies in a clone of DIVER")
 
 
 RECORDED = ("diver-rl", "torch", "transformers", "tokenizers", "numpy", "pandas", "math-verify", "sympy")

@@ -249,6 +249,23 @@ class JsonlLog(contextlib.AbstractContextManager["JsonlLog", None]):
 
 # ---- folders for one piece of work
 
+
+class MemoryLog:
+    """A log that is not stored."""
+
+    def __init__(self) -> None:
+        self._rows: list[dict[str, Any]] = []
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        return iter(self._rows)
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        self._rows.append(dict(row))
+
+
+Log = JsonlLog | MemoryLog
+
+
 KINDS = {"engine": "a training run", "model": "an evaluation", "rollouts": "the grades of rollouts"}
 """A key of the identity -> the kind of work that has it."""
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from diver.core.files import to_json
-from diver.core.types import DiverError
+from diver.core.types import DiverError, Rollout
 
 T = TypeVar("T")
 MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
@@ -37,6 +37,11 @@ def stream_seed(seed: int, *key: object) -> int:
 def digest(*parts: Any) -> str:
     """16 hexadecimal digits that identify these parts, which must be JSON."""
     return hashlib.blake2b(to_json(parts).encode(errors="backslashreplace"), digest_size=8).hexdigest()
+
+
+def action_key(rollout: Rollout) -> str:
+    """Equal for trajectories with the same sequence of actions: a key for distinct@k."""
+    return digest([list(action) for action in rollout.actions])
 
 
 def philox(counter: np.ndarray, key: np.ndarray) -> np.ndarray:

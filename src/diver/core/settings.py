@@ -159,6 +159,26 @@ def words(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def parse_ks(text: str) -> list[int]:
+    """Read values of k such as 1,8,64. `...` doubles from the number before it up to the one after it: 1,...,1024."""
+    ks: list[int] = []
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        for i, part in enumerate(parts):
+            if part in ("...", "…"):
+                k, end = 2 * ks[-1], int(parts[i + 1])
+                while 0 < k < end:
+                    ks.append(k)
+                    k *= 2
+            else:
+                ks.append(int(part))
+    except (ValueError, IndexError):
+        raise DiverError(f"--k {text}: must be numbers separated by commas, such as 1,8,64 or 1,...,1024") from None
+    if any(k < 1 for k in ks):
+        raise DiverError(f"--k {text}: every k must be at least 1")
+    return sorted(set(ks))
+
+
 def check_booleans(table: Mapping[str, Any], name: str) -> None:
     """Raises ValueError for a text in place of a boolean: the text "false" would count as true."""
     for key, value in table.items():

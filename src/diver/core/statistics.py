@@ -134,6 +134,17 @@ def effective_number(diversity: float) -> float:
     return 1.0 / (1.0 - diversity) if diversity < 1 else np.nan
 
 
+DISTINCT = {True: "distinct", False: "written differently"}
+PAIRS = {exact: f"correct pairs {words}" for exact, words in DISTINCT.items()}
+EFFECTIVE = {True: "effective solutions", False: "effective sets of formulas"}
+"""Labels of counts, by whether the verifier knows when two solutions are the same."""
+SUPPORT = "problems with such pairs"
+ABOUT_PAIRS = (
+    "Correct pairs: the probability p that two correct responses to a problem differ, over the problems with at least "
+    "two. Effective: 1 / (1 - p), the effective number of solutions."
+)
+
+
 def maj_at_k(votes: ArrayLike, k: int) -> float:
     """The chance that the most frequent answer of k samples is correct (self-consistency, arXiv 2203.11171).
 

@@ -47,6 +47,8 @@ class Grade(StrEnum):
 
 
 UNANSWERED = (Grade.NO_ANSWER, Grade.TRUNCATED)
+SCORED = frozenset({Grade.CORRECT, Grade.WRONG, *UNANSWERED})
+"""Grades that say something about the model; timeout and error do not: such a sample is left out of n."""
 
 
 class Reward(NamedTuple):

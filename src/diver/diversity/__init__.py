@@ -1,7 +1,9 @@
 """Diversity of the responses of one group: see `metrics`."""
 
-from diver.diversity.actions import action_diversity, action_edits, action_key, state_diversity
-from diver.diversity.equational import equational_diversity, formulas
+from diver.core.formulas import formulas
+from diver.core.seeds import action_key
+from diver.diversity.actions import action_diversity, action_edits, state_diversity
+from diver.diversity.equational import equational_diversity
 from diver.diversity.metrics import (
     METRICS,
     Diversity,

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from diver.core.seeds import digest
 from diver.core.turns import Action
-from diver.core.types import Group, Rollout
+from diver.core.types import Group
 from diver.diversity.equational import unique_fractions
 from diver.diversity.textual import textual_diversity
 
@@ -68,11 +67,6 @@ def state_diversity(group: Group) -> np.ndarray:
     return unique_fractions(
         [frozenset(turn.state for turn in r.turns if turn.state is not None) for r in group.rollouts]
     )
-
-
-def action_key(rollout: Rollout) -> str:
-    """Equal for trajectories with the same sequence of actions: a key for distinct@k."""
-    return digest([list(action) for action in rollout.actions])
 
 
 def _numbered(group: Group) -> list[list[int]]:

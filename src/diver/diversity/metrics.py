@@ -15,10 +15,11 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from diver.core.formulas import EXTRACTORS, Extractor
 from diver.core.settings import call_own, check_callable, choose, import_object, settings
 from diver.core.types import DiverError, Group, Rollout
 from diver.diversity.actions import action_diversity, action_edits, state_diversity
-from diver.diversity.equational import EXTRACTORS, Extractor, equational_diversity
+from diver.diversity.equational import equational_diversity
 from diver.diversity.textual import Tokenize, distinct_n, order_weights, self_bleu_diversity, spaced, textual_diversity
 from diver.diversity.vectors import Embedding, HiddenState, embedding_diversity, hidden_state_diversity
 

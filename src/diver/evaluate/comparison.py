@@ -3,16 +3,17 @@ by side."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from diver.core.bands import Band, simultaneous
-from diver.core.figures import write_bands, write_intervals
-from diver.core.files import number, write_text
-from diver.core.run_folder import given_name
+from diver.core.files import number
 from diver.core.statistics import (
+    ABOUT_PAIRS,
+    EFFECTIVE,
+    PAIRS,
     UNKNOWN,
     Estimate,
     bounds_of,
@@ -22,10 +23,8 @@ from diver.core.statistics import (
     pass_at_k,
     pass_curve,
 )
-from diver.core.tables import Cell, Export, Log, Table, counted, markdown
-from diver.core.tables import Measure as Column
+from diver.core.tables import Cell, Measure, Table, counted, markdown
 from diver.core.types import DiverError
-from diver.evaluate.results import ABOUT_PAIRS, EFFECTIVE, PAIRS, read_results
 
 SETTINGS = ("template", "chat_template_kwargs", "temperature", "max_tokens", "stop_token_ids", "graders", "problems")
 OF_PROBLEMS = ("source", "seed")
@@ -34,9 +33,12 @@ problems."""
 WRITTEN = "Written differently"
 MOST_KS = 256
 """The most k of a band: beyond them, each is a constant factor above the last."""
-IN_MARKDOWN = Export()
 Values = Mapping[int, np.ndarray]
 """Seed -> a measure of each problem, float64 [problems], the problems of all seeds in one order."""
+Runs = Mapping[int, Mapping[str, Any]]
+"""Seed -> evaluation."""
+BEFORE = "before training"
+SAME = (*SETTINGS, "samples")  # settings that the evaluations of all variants must share
 
 
 # ---- over seeds and problems
@@ -213,48 +215,7 @@ def legend(rows: Sequence[Comparison]) -> str:
     return f"{said} Too few scored samples: {', '.join(dict.fromkeys(few))}." if few else said
 
 
-def compare(
-    paths: Sequence[str | Path], config: Export = IN_MARKDOWN, out: Path | None = None, log: Log = print
-) -> Table:
-    """Each evaluation against the first; `paths` are those of `read_results`, or NAME=PATH.
-
-    Logs the comparison, or prints its table in the format of `config`. Where `out` names a folder, writes both there,
-    and the figures of the changes of Pass@k.
-
-    Raises:
-        DiverError: two evaluations have no benchmark or no problem in common.
-    """
-    if len(paths) < 2:
-        raise DiverError("name two results or more, the first is the one that the others are compared with")
-    base, *others = [(name or str(path), read_results(path)) for name, path in map(given_name, map(str, paths))]
-    found: dict[str, Comparison] = {}
-    bands: dict[str, Band] = {}
-    texts: list[str] = []
-    for name, other in others:
-        rows, of_name, text = _against(*base, name, other)
-        bands |= {f"{name} minus {base[0]}, {title}": band for title, band in of_name.items()}
-        found |= {f"{name}: {row.label}" if len(others) > 1 else row.label: row for row in rows}
-        texts.append(text)
-    columns = [Column("base"), Column("other"), Column("change"), Column("significant")]
-    cells: dict[str, list[Cell]] = {
-        label: [row.base, row.trained, row.change, int(row.significant)] for label, row in found.items()
-    }  # Pass@k is a fraction in data, and in per cent where it is read
-    shown = [["measure", "base", "other", "change"], *([label, *row.cells()[1:]] for label, row in found.items())]
-    table = Table("measure", columns, cells, shown)
-    config.show(table, text := "\n".join(texts), log)
-    if out is not None:
-        write_text(out / "comparison.md", text)
-        config.write(table, out, "comparison")
-        if config.figures:
-            changes = {label: [row.change] for label, row in found.items() if row.is_pass}
-            column = Column("change", "change, in points of per cent", 100)
-            write_intervals(Table("measure", [column], changes), *config.figure_paths(out, "comparison"))
-            if bands:
-                write_bands(bands, *config.figure_paths(out, "difference_over_k"))
-    return table
-
-
-def _against(
+def against(
     name_a: str, a: Mapping[str, Any], name_b: str, b: Mapping[str, Any]
 ) -> tuple[list[Comparison], dict[str, Band], str]:
     """The measures of the benchmarks that both have; the difference over k by benchmark; and both as text, with what
@@ -293,3 +254,124 @@ def _against(
         + "".join(notes)
     )
     return rows, bands, text
+
+
+# ---- variants, each with the evaluations of its seeds
+
+
+def measured(found: Mapping[str, Runs]) -> list[tuple[Measure, dict[str, Values]]]:
+    """Pass@k for the k of the evaluations, in per cent, then the distinct correct solutions of all samples, and the
+    diversity of correct pairs where the evaluations have it. Solutions are counted as they are written where the
+    verifier cannot tell whether two are the same.
+
+    Each comes with its values, label -> seed -> problem, of the problems of which every run has one.
+    """
+    every = [evaluation for runs in found.values() for evaluation in runs.values()]
+    samples, exact = every[0]["samples"], _exact_solutions(found)
+    measures = [Measure(f"pass@{k}", f"Pass@{k}", 100, best=True) for k in every[0]["k"]]
+    title = f"{'Distinct' if exact else WRITTEN}@{samples}"
+    measures.append(Measure(f"distinct@{samples}", title, digits=2, best=True))
+    if any("pair_diversity" in row for evaluation in every for row in evaluation["per_problem"]):
+        measures.append(Measure("pair_diversity", PAIRS[exact].capitalize(), 100))
+    columns: list[tuple[Measure, dict[str, Values]]] = []
+    for measure in measures:
+        rows = {label: {seed: values(e, measure.name) for seed, e in of.items()} for label, of in found.items()}
+        known = ~np.isnan([row for of in rows.values() for row in of.values()]).any(axis=0)
+        if measure.name == "pair_diversity":
+            measure = measure._replace(title=f"{measure.title} ({counted(int(known.sum()), 'problem')})")
+        columns.append((measure, {label: {seed: row[known] for seed, row in of.items()} for label, of in rows.items()}))
+    return columns
+
+
+def _exact_solutions(found: Mapping[str, Runs]) -> bool:
+    """Whether the verifier of all evaluations knows when two solutions are the same."""
+    return all(evaluation.get("exact_solutions", True) for runs in found.values() for evaluation in runs.values())
+
+
+def levels(found: Mapping[str, Runs]) -> Table:
+    """Each variant with its number of seeds: means over seeds and problems, with 95 % intervals over both."""
+    columns: dict[Measure, Sequence[Cell]] = {}
+    for measure, values in measured(found):
+        estimates = [level(values[label], bounds_of(measure.name)) for label in found]
+        columns[measure] = estimates
+        if measure.name == "pair_diversity":
+            effective = Measure("effective_solutions", EFFECTIVE[_exact_solutions(found)].capitalize(), digits=2)
+            columns[effective] = [effective_number(estimate.mean) for estimate in estimates]
+    return Table.of_columns("variant", starmap(with_seeds, found.items()), columns)
+
+
+def with_seeds(label: str, seeds: Collection[int]) -> str:
+    return f"{label} ({counted(len(seeds), 'seed')})"
+
+
+def differences(found: Mapping[str, Runs], baseline: str) -> Table:
+    """Each trained variant minus the baseline, with the number of seeds that both have: over these and over problems.
+
+    Not known where they have none in common.
+    """
+    others = _others(found, baseline)
+    columns = {
+        measure._replace(sign="+", best=False): [
+            difference(values[label], values[baseline], bounds_of(measure.name)) for label in others
+        ]
+        for measure, values in measured(found)
+    }
+    return Table.of_columns(f"minus {baseline}", starmap(with_seeds, others.items()), columns)
+
+
+class Compared(NamedTuple):
+    """Variants after training, with notes that the tables do not contain."""
+
+    evaluations: Mapping[str, Runs]
+    tables: dict[str, Table]
+    """`levels`, and `differences` from the baseline if another variant is compared."""
+    bands: dict[str, Band]
+    """Variant -> its difference of Pass@k from the baseline, over k."""
+    notes: list[str]
+    words: dict[str, str]
+    """Variant -> what its band says."""
+
+
+def compare_variants(found: Mapping[str, Runs], baseline: str | None = None) -> Compared:
+    """Each variant, and all trained ones against `baseline`: by default the first of them, or of one alone the policy
+    before training.
+
+    Args:
+        found: label -> seed -> evaluation; `BEFORE` labels those before training, where they are known.
+    """
+    trained = [label for label in found if label != BEFORE]
+    baseline = baseline or (BEFORE if len(trained) == 1 and BEFORE in found else trained[0])
+    if baseline not in found:
+        raise DiverError(f"--baseline {baseline!r}: there is no such variant; there are {', '.join(map(repr, found))}")
+    tables = {"levels": levels(found), "differences": differences(found, baseline)}
+    bands = {}
+    for label, seeds in _others(found, baseline).items():
+        before, after = ([found[of][seed] for seed in sorted(seeds)] for of in (baseline, label))
+        if seeds and (band := over_k(before, after)):
+            bands[label] = band
+    words = {name: f"{name}, {band.about}: {band.text(name, baseline)}" for name, band in bands.items()}
+    known = {name: table for name, table in tables.items() if table.rows}
+    return Compared(found, known, bands, left_out(found, baseline), words)
+
+
+def left_out(found: Mapping[str, Runs], baseline: str) -> list[str]:
+    """The variants that cannot be paired, and the measures that leave out problems, a line each."""
+    lines = [
+        f"{label} and {baseline} have no seed in common, so that nothing can be paired"
+        for label, runs in found.items()
+        if not runs.keys() & found[baseline].keys()
+    ]
+    problems = len(next(iter(found[baseline].values()))["per_problem"])
+    for measure, values_of in measured(found):
+        few = problems - len(next(iter(values_of[baseline].values())))
+        if few and measure.name != "pair_diversity":
+            lines.append(
+                f"{measure.title}: {few} of {problems} problems left out, of which a run has too few scored samples"
+            )
+    return lines
+
+
+def _others(found: Mapping[str, Runs], baseline: str) -> dict[str, Collection[int]]:
+    """The trained variants besides the baseline, each with the seeds that both have."""
+    others = {label: runs.keys() & found[baseline].keys() for label, runs in found.items()}
+    return {label: seeds for label, seeds in others.items() if label not in (baseline, BEFORE)}

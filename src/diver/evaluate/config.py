@@ -5,11 +5,11 @@ import math
 from pathlib import Path
 from typing import Any, Literal
 
-from diver.core.settings import NonNegative, NonNegativeInt, Positional, Positive, PositiveInt, settings
+from diver.core.settings import NonNegative, NonNegativeInt, Positional, Positive, PositiveInt, parse_ks, settings
 from diver.core.tables import Export
 from diver.core.types import DiverError
-from diver.evaluate.evaluate import AUTO
 from diver.grading import get_grader
+from diver.grading.by_name import AUTO
 from diver.sample.endpoint import Endpoint
 from diver.tasks.templates import TEMPLATES
 
@@ -154,26 +154,6 @@ def parse_numbers(flag: str, text: str) -> list[float]:
     if not all(0 <= number < math.inf for number in numbers) or (text and not numbers):
         raise DiverError(f"{flag} {text}: must be numbers of at least 0 separated by commas, such as 0,0.5,1")
     return numbers
-
-
-def parse_ks(text: str) -> list[int]:
-    """Read values of k such as 1,8,64. `...` doubles from the number before it up to the one after it: 1,...,1024."""
-    ks: list[int] = []
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    try:
-        for i, part in enumerate(parts):
-            if part in ("...", "…"):
-                k, end = 2 * ks[-1], int(parts[i + 1])
-                while 0 < k < end:
-                    ks.append(k)
-                    k *= 2
-            else:
-                ks.append(int(part))
-    except (ValueError, IndexError):
-        raise DiverError(f"--k {text}: must be numbers separated by commas, such as 1,8,64 or 1,...,1024") from None
-    if any(k < 1 for k in ks):
-        raise DiverError(f"--k {text}: every k must be at least 1")
-    return sorted(set(ks))
 
 
 def read_json_flag(flag: str, text: str) -> dict[str, Any]:

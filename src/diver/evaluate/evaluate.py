@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from diver.core.endings import EMPTY, until_next_question
+from diver.core.files import Log, MemoryLog
 from diver.core.progress import progress_bar
 from diver.core.seeds import digest
 from diver.core.statistics import (
@@ -29,19 +30,15 @@ from diver.core.statistics import (
 )
 from diver.core.tables import counted
 from diver.core.turns import turn_row, turns_from_rows
-from diver.core.types import DiverError, Grade, Problem, Rollout
-from diver.evaluate.results import Log, MemoryLog
-from diver.grading import DEFAULT, EnvironmentGrader, Grader, get_grader, opens_thought, verdicts
-from diver.recipe.verification import Verification
+from diver.core.types import SCORED, DiverError, Grade, Problem, Rollout
+from diver.grading import DEFAULT, EnvironmentGrader, get_grader, opens_thought, verdicts
+from diver.grading.by_name import AUTO, answer, grader_for
+from diver.grading.settings import Verification
 from diver.sample.base import Generator, Key, Prompt, PromptTooLong, SamplingParams, requests
 from diver.sample.trajectories import playing
 from diver.tasks.templates import TEMPLATES, chat_messages, render
 
-AUTO = "auto"  # use the verifier that each problem names
-SCORED = frozenset({Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER, Grade.TRUNCATED})
-"""Grades that say something about the model; timeout and error do not: such a sample is left out of n."""
 CHUNK = 4096  # rows per call: equal answers are graded once, and the text in memory is bounded
-MAX_ANSWER = 48  # a longer answer is stored as a digest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,10 +263,6 @@ def problem_digest(problem: Problem) -> str:
     return digest(problem.prompt, problem.answer, *([{k: str(v) for k, v in problem.meta.items()}] if played else []))
 
 
-def grader_for(problem: Problem, name: str) -> Grader:
-    return get_grader(problem.verifier if name == AUTO else name)
-
-
 def grade_rows(
     responses: Iterable[Mapping[str, Any]],
     problems: Mapping[str, Problem],
@@ -310,12 +303,6 @@ def grade_rows(
                 "solution": None if solution is None else digest(solution),
                 **({"count": row["count"]} if "count" in row else {}),
             }
-
-
-def answer(problem: Problem, response: str, grader: str) -> str | None:
-    """The vote of a response, None without one; a digest if the vote is long."""
-    final = grader_for(problem, grader).final_answer(response, problem)
-    return final if final is None or len(final) <= MAX_ANSWER else digest(final)
 
 
 def reduce(

@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 from diver.core.files import read_json, table, write_text
 from diver.core.run_folder import by_step, run_name, runs_in
-from diver.core.types import DiverError
-from diver.evaluate.comparison import compare, digests, other_problems
+from diver.core.types import DiverError, Problem
+from diver.evaluate.comparison import digests, other_problems
 from diver.evaluate.config import EvalConfig, parse_numbers
-from diver.evaluate.evaluate import AUTO, grader_for, problem_digest
+from diver.evaluate.evaluate import problem_digest
 from diver.evaluate.front import FILE as FRONT
 from diver.evaluate.front import Pair, evaluate_front, write_front
 from diver.evaluate.run import named_model, run
 from diver.grading import DEFAULT
+from diver.grading.by_name import AUTO, grader_for
 from diver.recipe.data import Source
 from diver.recipe.recipe import Recipe, flatten, make_recipe
 from diver.recipe.run import contents
@@ -37,8 +38,7 @@ class TrainedRun(NamedTuple):
 
 
 def evaluate_run(config: EvalConfig) -> list[Path]:
-    """Evaluate the base model and the chosen checkpoints of `config.run`, and print the comparison; returns the
-    results."""
+    """Evaluate the base model and the chosen checkpoints of `config.run`; returns the results."""
     trained, config, eval_problems = _prepared(config)
     recipe, steps = trained.recipe, [0, *_steps(config, trained)]
     benchmarks = None if config.benchmarks else [eval_problems]
@@ -58,7 +58,6 @@ def evaluate_run(config: EvalConfig) -> list[Path]:
             )
             known = run(changed, log, benchmarks, model, recipe.verify)
         results.append(known)
-    compare(results, config, config.out)
     return results
 
 
@@ -124,6 +123,11 @@ def read_run(path: Path) -> TrainedRun:
     checkpoints = by_step(folder / "checkpoints")
     named = [step for step, p in checkpoints.items() if p.resolve() == path.resolve()]
     return TrainedRun(folder, read, checkpoints, named[0] if named else None)
+
+
+def problems_of_run(path: Path) -> list[Problem]:
+    """The training problems of the run whose folder contains `path`."""
+    return load(read_run(path.resolve()).recipe.data, None, 0)[0]
 
 
 def trained_model(path: Path) -> tuple[Model, Model]:

@@ -6,32 +6,16 @@ settings stay in the file and are never mixed up.
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from diver.core.figures import COLOURS, drawing, frame
 from diver.core.files import JsonlLog, WorkFolder, number, read_json
-from diver.core.statistics import UNKNOWN, Estimate
+from diver.core.statistics import ABOUT_PAIRS, DISTINCT, EFFECTIVE, PAIRS, SUPPORT, UNKNOWN, Estimate
 from diver.core.tables import Cell, Table, markdown
 from diver.core.tables import Measure as Column
 from diver.core.types import DiverError
-
-
-class MemoryLog:
-    """A log that is not stored."""
-
-    def __init__(self) -> None:
-        self._rows: list[dict[str, Any]] = []
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        return iter(self._rows)
-
-    def append(self, row: Mapping[str, Any]) -> None:
-        self._rows.append(dict(row))
-
-
-Log = JsonlLog | MemoryLog
 
 
 class ResultFolder(WorkFolder):
@@ -78,15 +62,6 @@ def read_results(path: Path) -> dict[str, Any]:
 
 
 Results = Mapping[str, Mapping[str, Any]]
-DISTINCT = {True: "distinct", False: "written differently"}
-PAIRS = {exact: f"correct pairs {words}" for exact, words in DISTINCT.items()}
-EFFECTIVE = {True: "effective solutions", False: "effective sets of formulas"}
-"""Labels of counts, by whether the verifier knows when two solutions are the same."""
-SUPPORT = "problems with such pairs"
-ABOUT_PAIRS = (
-    "Correct pairs: the chance that two correct responses to a problem are not the same, over the problems with at "
-    "least two; effective: 1 / (1 - chance), so many equally frequent ones have it."
-)
 NOTE = (
     "Per cent, with 95 % intervals over problems; Pass@k is the unbiased estimate from all samples. "
     "distinct: different correct solutions among k samples; written differently: sets of formulas that correct "

@@ -14,12 +14,14 @@ from urllib.parse import urlsplit
 from diver.core.extras import provenance, require
 from diver.core.files import lock, to_json, write_text
 from diver.core.seeds import digest, fingerprint
+from diver.core.settings import parse_ks
 from diver.core.types import DiverError, Problem
 from diver.evaluate.comparison import digests, other_problems
-from diver.evaluate.config import EvalConfig, parse_ks
-from diver.evaluate.evaluate import Task, evaluate, grader_for, problem_digest
+from diver.evaluate.config import EvalConfig
+from diver.evaluate.evaluate import Task, evaluate, problem_digest
 from diver.evaluate.results import ResultFolder, benchmark_table, read_results, table_of, write_curves
 from diver.grading import DEFAULT, EnvironmentGrader, Verification, get_grader
+from diver.grading.by_name import grader_for
 from diver.recipe.data import POLICIES
 from diver.recipe.sections import Model
 from diver.sample.base import Generator

@@ -49,19 +49,12 @@ def stated_answer(response: str, gold: str, correct: bool) -> int | None:
     return len(response) - len(text) + next(end for at, end in places if _same(at, final, gold, correct))
 
 
-def tagged_answer(response: str) -> int | None:
-    """The end in reasoning-gym: that of the first answer tags that hold what the last ones hold, else a box."""
-    text = after_thought(response)
-    places = _tags(text)
-    if not places:
-        return extraction.boxed_answer(response)
-    return len(response) - len(text) + next(end for at, end in places if at == places[-1].text)
-
-
 def marked_answers(text: str) -> list[_Place]:
     """The places that mark an answer, in order: lists of boxes, tags without a box, and Minerva's closing sentence."""
     boxes = [_listed(text, boxes) for boxes in extraction.box_lists(text)[0]]
-    tags = [_Place(extraction.bare(tag.text), tag.end) for tag in _tags(text) if not extraction.find_boxes(tag.text)[0]]
+    tags = [
+        _Place(extraction.bare(tag.text), tag.end) for tag in tags_of(text) if not extraction.find_boxes(tag.text)[0]
+    ]
     statement = stated(text)
     found = sorted([*boxes, *tags], key=lambda place: place.end)
     if statement and (not found or statement.end > found[-1].end) and statement.readings:
@@ -77,7 +70,7 @@ def _listed(text: str, boxes: Sequence[Span]) -> _Place:
     return _Place(", ".join(ends), max(ends.values()))
 
 
-def _tags(text: str) -> list[_Place]:
+def tags_of(text: str) -> list[_Place]:
     return [
         _Place(text[tags.opened : tags.closed].strip(), tags.end)
         for tags in extraction.answer_tags(text)

@@ -8,8 +8,8 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
+from diver.core.formulas import formulas
 from diver.core.types import UNANSWERED, DiverError, Grade, Problem, Rollout
-from diver.diversity import formulas
 from diver.grading.bounds import PendingComparison
 from diver.grading.extraction import after_thought, stated
 from diver.grading.workers import Function

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from diver.core.types import Grade
 from diver.grading.brackets import closing
 from diver.grading.notation import respell
-from diver.recipe.verification import Bounds
+from diver.grading.settings import Bounds
 
 
 class PendingComparison(NamedTuple):

@@ -6,17 +6,13 @@ What counts as the choice, in this order, always the last of its kind and only a
 
 1. The last box or answer tags: `\\boxed{B}`, `\\boxed{\\text{(B)}}`, `\\boxed{B) the text}`, or an option's text.
 2. The last statement, in the languages of `languages`: "the answer is (B)", "Answer: B", "option B is correct", "I
-   choose B", "wait, it is B", or "so B" at the end; "the answer is A or B" is no choice. One that is only supposed ("B
-   would be correct if ...", "many students think that B is correct") counts where there is no other.
-3. The last line, if it begins with a label ("B. dead organisms") or is the text of one option. An option that stands
-   alone below a colon. Then the last mention of an option ("I would go with option B") that is not rejected there
-   ("option B is wrong", "not option B"). Then the last marked letter: `(B)`, `**B**`, `B)`, or a line that holds
-   nothing else.
+   choose B", "wait, it is B", or "so B" at the end; "the answer is A or B" is no choice.
+3. The last line, if it begins with a label ("B. dead organisms") or is the text of one option. Then the last marked
+   letter: `(B)`, `**B**`, `B)`, or a line that holds nothing else.
 4. The last capital that stands alone, where it can be no word and no part of a name: not before a small letter.
 
 Letters in a row, "(A), (B)", "A B" or "B, or maybe C", are no choice, nor are the options of the question once more. A
-letter behind "not", "cannot be" or "rule out" is none, the A of "Answer: A cat" is none, and "The answer is B?" states
-none.
+letter behind "not" or "rule out" and one that "is wrong" are none, and "The answer is B?" states none.
 
 A box with something else in it, such as a formula, is a wrong answer unless a letter is stated after it. A letter
 beside the text of another option is a wrong answer, too. The options are `meta["options"]` (a list, or a mapping from
@@ -62,20 +58,13 @@ _SEP = r"(?:[ \t*_】\"']{0,3}[:：=—–][\s*_]{0,4}|[ \t*_】]{0,3})"
 _COUNTED = r"(?:项|項|选项|選項|번|番)?"
 _REJECTED = (
     rf"{_MARKS}[ \t]{{0,2}}{_COUNTED}[ \t]{{0,2}}(?:{words.IS}[ \t]{{0,2}}(?:{words.NOT}|{words.WRONG})|{words.WRONG}"
-    rf"|{words.NOT}[ \t]{{0,2}}(?:{words.IS}|{words.WRONG}|{words.RIGHT})|n['’]est|(?:is|was)n['’]t"
-    rf"|(?:cannot|can not|can['’]t|could not|couldn['’]t) be (?:the|{words.RIGHT})"
-    r"|(?:fails|(?:does|do|did|would|will)(?:n['’]t| not) (?:fit|work|hold|apply|match|satisfy|make sense|qualify)\b"
-    r"|makes? (?:no|little) sense\b)"
-    rf"|(?:{words.IS}[ \t]{{0,2}})?(?:{words.RIGHT}|正解|答え)[ \t]{{0,2}}(?:{words.NOT_AFTER})|{words.ALL_BUT}"
-    rf"|[?？]\s{{0,2}}(?:{words.NO}))"
+    rf"|(?:is|was)n['’]t|(?:cannot|can not|can['’]t) be|[?？]\s{{0,2}}(?:{words.NO}))"
 )
 _NEGATED = compile_later(
-    rf"(?:(?:{words.NOT}|{words.OTHER_THAN})(?:[ \t]{{0,2}}(?:{words.AFTER_ANSWER}|{words.BE})){{0,3}}"
-    rf"|{words.NOT_THOUGHT}(?:[ \t]{{0,2}}(?:{words.AFTER_ANSWER}|{words.BE}|{words.ANSWER}|that|it(?:['’]s)?)){{0,6}})"
+    rf"(?:{words.NOT}|{words.OTHER_THAN})(?:[ \t]{{0,2}}(?:{words.AFTER_ANSWER}|{words.BE})){{0,3}}"
     r"[ \t*\[(（「\"']{0,4}\Z",
     re.IGNORECASE,
 )
-_REJECT = compile_later(_REJECTED, re.IGNORECASE)
 _ASKED = r"[^\w\s?？]{0,4}[?？]"
 _STATED = rf"{_SEP}{_NAMED}(?!{_ASKED}|{_REJECTED})"
 _STATEMENT = compile_later(
@@ -83,30 +72,14 @@ _STATEMENT = compile_later(
     rf"|{words.OPTION}(?:{_SEP}{words.RIGHT})?{_SEP}(?:{words.IS}|[:：=])(?:{_SEP}{words.AFTER_ANSWER}){{0,3}}{_STATED}"
     rf"|(?<!{INSIDE})(?:{words.OPTION}{_SEP})?{_NAMED}{_MARKS}{_COUNTED}[ \t]{{0,2}}(?!are\b){words.IS}?[ \t]{{0,2}}"
     rf"(?:(?:the|die|la|le|l['’])[ \t]{{0,2}})?(?:{words.RIGHT}|(?<=the )best|(?<=the )answer)"
-    rf"(?![ \t](?:in|on|at|to|of|for)\b|-|{_ASKED}|[ \t]{{0,2}}(?:{words.NOT_AFTER}))"
+    rf"(?![ \t](?:in|on|at|to|of|for)\b|-|{_ASKED})"
     rf"|(?<!{INSIDE}){words.CORRECTION}{_STATED}"
-    rf"|\bI(?: would| will|['’]d|['’]ll)? (?:choose|pick|select|go with)[ \t]{_STATED}"
+    rf"|\bI(?: would| will|['’]d|['’]ll)? (?:choose|pick|select|go with)[ \t](?:{words.OPTION}[ \t])?{_STATED}"
     rf"|\b(?:so|thus|therefore|hence),?[ \t](?:it(?:['’]s| is)[ \t])?{_NAMED}(?=[)\]*.\s]{{0,4}}\Z)"
     rf"|(?:故|应|應|所以|因此)?选(?:择|擇)?(?!项|項){_STATED}"
     rf"|選(?:択|擇)?(?!项|項|択肢){_STATED}",
     re.IGNORECASE,
 )
-_SUPPOSED = compile_later(  # before a statement, in its sentence
-    r"(?:\b(?:students?|people|many|most|some|someone|one|others|anyone|everyone|you)"
-    r"(?: (?:might|may|could|would|will|often|also|first|initially|wrongly|mistakenly|incorrectly)){0,3}"
-    r" (?:think|believe|say|assume|guess|argue|claim|conclude)s?"
-    r"|\b(?:mistake|error|misconception|tempting|tempted|temptation|wrong|incorrect)(?: (?:is|here|would be)){0,2}"
-    r" to (?:think|believe|say|assume|guess|conclude|claim))"
-    r"(?: that)?(?: the)?(?: (?:correct|right|final|best))?[ *(]{0,3}\Z",
-    re.IGNORECASE,
-)
-_WOULD = re.compile(r"\b(?:would|could|might)\b", re.IGNORECASE)
-_IF_BEFORE = re.compile(r"\b(?:if|unless|were|had|suppose)\b[^.!?\n]{0,100}\Z", re.IGNORECASE)
-_IF_BEHIND = re.compile(r"[^.!?\n]{0,40}\b(?:if|unless|only|had)\b", re.IGNORECASE)
-_GUESS = compile_later(
-    rf"\b(?:maybe|perhaps|possibly|(?:it|this|that)?\s?(?:could|might|may) be){_SEP}{_NAMED}", re.IGNORECASE
-)
-_MENTION = compile_later(rf"{words.OPTION}{_SEP}{_NAMED}(?!{_REJECTED})", re.IGNORECASE)
 _MARKED = compile_later(
     rf"(?<!{INSIDE})[(（【]([A-Za-z]|[1-9])[)）】](?!{_REJECTED})"
     rf"|\*\*[(]?([A-Z]|[1-9])[).:]?\*\*(?!{_REJECTED})"
@@ -126,14 +99,6 @@ _ANOTHER = compile_later(
     r" (?:is|are|was|were|would|does|do|did|has|have|can|could|cannot|seems?"
     r"|ist|sind|est|sont|es|son|è|são)\b(?! (?:both|all|equally)\b))(?!(?<=I) [a-z])"
 )
-_SMALL_TOO = re.compile(rf"{_CLOSES}{_AND}{_OPENS}([a-z])[)\s.]{{0,4}}(?:\n|\Z)")  # "c and d"; not "c and a metal"
-_OTHER = rf"{_OPENS}(?:(?:{words.AND_OR}|(?i:{words.OPTION})){_OPENS})?[A-Z1-9](?!{INSIDE})"
-_DENIED_ROW = compile_later(rf"(?:{_CLOSES}{_COUNTED}{_AND}{_OTHER}){{1,8}}(?i:{_REJECTED})")  # "(A) and (B) are wrong"
-_BEFORE = re.compile(rf"(?<!{INSIDE})([A-Z])[)\]*]{{0,4}} (?:{words.AND_OR} (?:also )?){{1,2}}\Z")  # "A plus C"
-_ALSO_DENIED = compile_later(  # behind "not A": "or B", ", B or C"; ", B" may be what is chosen
-    rf"(?:{_CLOSES}[,、，]{_OTHER}){{0,8}}{_CLOSES}[,、，]?\s?(?:{words.AND_OR}|{words.AND_OR_SIGNS}){_OTHER}"
-    r"(?! (?:is|must|seems?|remains|ist|est|es|è|é)\b)"
-)
 
 
 def _beside(gap: str) -> re.Pattern[str]:
@@ -144,38 +109,19 @@ def _beside(gap: str) -> re.Pattern[str]:
 
 
 _NEXT, _BELOW = _beside(r"[ \t]{0,3}"), _beside(r"\s{0,3}(?:[-•]\s{1,3})?")
-_ARTICLE = re.compile(  # "Answer: A cat", but "Answer: A because"; "a" stands before a consonant
-    r"A (?!(?:because|but|by|can|could|correct|corresponds|describes|did|does|due|for|from|gives|had|has|have|just"
-    r"|looks|makes|may|means|might|must|not|per|plus|refers|represents|right|seems|shows|should|since|so|than|that|the"
-    r"|then|there|therefore|these|they|this|through|thus|to|was|we|were|when|where|which|while|will|with|would|wrong"
-    r"|you)\b)[b-df-hj-np-z][a-z]"
-)
 _PRONOUN = re.compile(r"I (?!(?:because|since|as|is|and|or|for|by|due|which|based|from|with)\b)[a-z]|[aei] |[ei]\Z")
 _FONT = r"\\(?:text(?:bf|sf|it|rm)?|math(?:rm|bf|sf|it))"
 _WRAPPER = re.compile(rf"(?:{_FONT}|\\(?:bf|rm|left|right|quad|qquad))\b|[{{}}$*\\()\[\]\s.:：（）【】「」\"'`。]")
 _MARKUP = re.compile(rf"{_FONT}\{{|[${{}}*\\]")
 _LED = re.compile(rf"(?:{_FONT}\{{)?\(?([A-Z]|[1-9])[).:：、．](?!\d)\s*(?=\S)|\(([a-z])\)\s*(?=\S)")
-_TO_TEXT = re.compile(r"[)\]}*.:,，\s–—-]{1,6}")
-_ENTRY = re.compile(r"[ \t*_>#•-]{0,8}\(?([A-Z])[).:].*")
-_IS_RIGHT, _IS_WRONG = (re.compile(said, re.IGNORECASE) for said in (words.RIGHT, rf"{words.NOT}|{words.WRONG}"))
 _FURTHER = re.compile(r"(?<!\w)\(?([A-Z]|[1-9])\)(?!\w)")
 _WITH_TEXT = re.compile(
     rf"(?:{_FONT}\{{)?[(\[*]{{0,3}}(?P<label>[A-Z]|[1-9])(?![\w'’])[)\]}}*]{{0,4}}"
     r"(?:[\s.:：,，、=–—~]|-(?=\s))*(?P<text>\S.*)",  # "A. -1": the sign belongs to the number
     re.IGNORECASE,
 )
-_AFTER_TEXT = re.compile(r"(?P<text>[^()]*[^()\s])\s*\((?P<label>[A-Z]|[1-9])\)[.}\s]*", re.IGNORECASE)
-_SEVERAL = compile_later(
-    rf"[\s({{\\]*(?:text\{{)?\(?([A-Z])\)?[}}\s]*{_AND}[\s(\\]*(?:text\{{)?\(?([A-Z])\b.*", re.DOTALL
-)
-_THEREFORE = re.compile(r"^(?:(?:therefore|thus|hence|so)\b,?\s+)?(?:it(?:['’]s| is)\s+)?", re.IGNORECASE)
-_VARIABLE = re.compile(r"^\$?[A-Za-z]\s?=\s?(?=[-\d\\.])")  # an option is 4, and the answer "x = 4"
-_REASON = re.compile(
-    r",?\s(?:because|since|due to)\s.*|\s(?:is|would be) the (?:correct |right |best )?(?:answer|option|choice)\.?\Z",
-    re.DOTALL,
-)
 _PREFIX = compile_later(
-    rf"^[*_#]{{0,4}}(?:{_FONT}\{{)?\s*(?:the\s+)?(?:correct\s+|final\s+)?(?:{words.ANSWER}|{words.OPTION})"
+    rf"^(?:(?:therefore|thus|hence|so)\b,?\s+)?[*_#]{{0,4}}(?:{_FONT}\{{)?\s*(?:the\s+)?(?:correct\s+|final\s+)?(?:{words.ANSWER}|{words.OPTION})"
     rf"(?:{_SEP}{words.AFTER_ANSWER}){{0,4}}{_SEP}",
     re.IGNORECASE,
 )
@@ -185,7 +131,7 @@ class Choice(Grader):
     """Grader "choice": correct, wrong or no_answer. Linear in the length of the response."""
 
     name = "choice"
-    rules = 15
+    rules = 16
     template = "boxed"
 
     def check_answer(self, problem: Problem) -> None:
@@ -239,22 +185,20 @@ def _choice(text: str, statement: Statement | None, options: Mapping[str, str]) 
     if statement.prose:
         return _said(content, options)
     choice = _label(content, options)
-    several = _SEVERAL.fullmatch(content[:2000])
-    if choice is None and not (several and {*several.groups()} <= {*(options or UNLISTED)}):
+    if choice is None:
         # e.g. a formula: the letter may follow it
         choice = _said(text[statement.end :], options, alone=False)
     return choice or None
 
 
 def _said(text: str, options: Mapping[str, str], alone: bool = True) -> str | None:
-    """The choice of free text: its last statement, last line, last mention, last marked or last lone letter."""
+    """The choice of free text: its last statement, last line, last marked or last lone letter."""
     if len(text) > LONGEST:
         text = text[-LONGEST:].partition(" ")[2]  # from the next word on
     text = text.translate(LABELS)
-    above, _, last_line = text.rstrip().rpartition("\n")
-    if _is_listed(text, above.rstrip().rpartition("\n")[2], last_line, options):
+    if _is_listed(text, options):
         return _last(_STATEMENT, text, options) or None
-    ways = _ways(text, last_line, options, alone)
+    ways = _ways(text, text.rstrip().rpartition("\n")[2], options, alone)
     return next((label for label in ways if label is not None), None) or None
 
 
@@ -262,62 +206,24 @@ def _ways(text: str, last_line: str, options: Mapping[str, str], alone: bool) ->
     """What each way to choose comes to, the surest first: "" if it is no choice, None without any."""
     yield _by_text(last_line, options)
     yield _last(_STATEMENT, text, options)
-    guesses = [guess for guess in _GUESS.finditer(last_line) if not _is_word(last_line, guess.start(1), options)]
-    yield "" if len({_latin(guess[1]) for guess in guesses}) > 1 else None
-    yield _restated(text, options)
-    yield _judged(text, options)
     yield _label(last_line, options)
-    yield _last(_MENTION, text, options)
     yield _last(_MARKED, text, options)
     if alone:
         yield _last(_ALONE, text, options)
 
 
-def _is_listed(text: str, above: str, last_line: str, options: Mapping[str, str]) -> bool:
-    """Whether a text ends with a list: the options of the question again, or two lines that are an option each."""
+def _is_listed(text: str, options: Mapping[str, str]) -> bool:
+    """Whether a text ends with the options of the question."""
     every = " ".join(f"{label} {other}" for label, other in options.items())
     given, ending = (" ".join(re.findall(r"\w+", passage)).casefold() for passage in (every, text))
-    if given and ending.endswith(given):
-        return True
-    one, other = _whole(above, options), _whole(last_line, options)
-    return bool(one and other and one != other)
-
-
-def _restated(text: str, options: Mapping[str, str]) -> str | None:
-    """The one option that stands on a line of its own at the beginning or below a colon, but in no list of options:
-    "The most plausible alternative is:", then "A. He guarded it." What reasons name behind it is not the choice."""
-    lines = [":", *(line for line in text.splitlines() if line.strip()), ""]
-    found = {
-        _by_text(line, options)
-        for before, line, after in zip(lines, lines[1:], lines[2:], strict=False)
-        if before.rstrip(" *_").endswith((":", "：")) and not _ENTRY.match(after)
-    } - {None, ""}
-    return found.pop() if len(found) == 1 else None
-
-
-def _judged(text: str, options: Mapping[str, str]) -> str | None:
-    """The only option that a text calls right where it ends with two or more, a line each; "" without just one."""
-    lines = reversed([line for line in text.splitlines() if line.strip()])
-    entries = [*itertools.takewhile(bool, map(_ENTRY.match, lines))]
-    labels = [entry[1] for entry in reversed(entries) if entry]
-    if len(labels) < 2 or "".join(labels) not in LETTERS:
-        return None
-    said = [(entry[1], entry[0].replace(options.get(entry[1], ""), "")) for entry in entries if entry]
-    right = [label for label, verdict in said if _IS_RIGHT.search(verdict) and not _IS_WRONG.search(verdict)]
-    return right[0] if len(right) == 1 else ""
-
-
-def _whole(line: str, options: Mapping[str, str]) -> str | None:
-    """The label of the option that a line is, by its label, by its text, or by both."""
-    bare = _WRAPPER.sub("", line[:200])
-    return bare.upper() if bare.upper() in (options or UNLISTED) and len(bare) == 1 else _by_text(line, options)
+    return bool(given) and ending.endswith(given)
 
 
 def _ends_of(label: str, text: str) -> Iterator[int]:
-    """Where free text states `label`, in order; where no statement does, its last mention, marked or lone letter."""
+    """Where free text states `label`, in order; where no statement does, its last marked or lone letter."""
     start = max(0, len(text) - LONGEST)
     text = text[start:].translate(LABELS)
-    for pattern in (_STATEMENT, _MENTION, _MARKED, _ALONE):
+    for pattern in (_STATEMENT, _MARKED, _ALONE):
         found = [
             m.end(g) for m in pattern.finditer(text) for g, said in enumerate(m.groups(), 1) if _latin(said) == label
         ]
@@ -332,71 +238,37 @@ def _latin(letter: str | None) -> str:
 
 
 def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> str | None:
-    """The label of the last match; "" if it is one of several in a row, None without any.
-
-    A statement that is only supposed counts where there is no other.
-    """
-    last, supposed, end_of_row, denied = None, None, -1, -1
+    """The label of the last match; "" if it is one of several in a row, None without any."""
+    last, end_of_row = None, -1
     for match in pattern.finditer(text):
         group = next(number for number, found in enumerate(match.groups(), 1) if found)
         label = _latin(match[group])
         start, end = match.span(group)
-        if start < denied or _is_word(text, start, options) or label not in (options or UNLISTED + NUMBERS):
-            continue
-        if _NEGATED.search(text, max(0, start - 64), start):
-            also = _ALSO_DENIED.match(text, end)
-            denied = also.end() if also else denied
-            continue
-        if _is_denied_with_text(text, end, options.get(label, "")) or (
-            pattern is not _STATEMENT and _DENIED_ROW.match(text, end)
+        if (
+            label not in (options or UNLISTED + NUMBERS)
+            or _is_word(text, start, options)
+            or _NEGATED.search(text, max(0, start - 64), start)
         ):
             continue
-        before = _BEFORE.search(text, max(0, start - 32), start) if pattern is _ALONE else None
-        if before and _is_another(before, label, options):
-            last = ""
-            continue
         beside = _NEXT.match(text, end) if pattern is _STATEMENT else _BELOW.match(text, end)
-        another = _ANOTHER.match(text, end) or beside or (match[group].islower() and _SMALL_TOO.match(text, end))
-        is_row = bool(another and _is_another(another, label, options))
-        if pattern is _STATEMENT and _is_supposed(match):
-            supposed = "" if is_row else label
-        elif another and is_row:
+        another = _ANOTHER.match(text, end) or beside
+        if another and _is_another(another, label, options):
             last, end_of_row = "", another.end(1)
         elif not match.start() < end_of_row <= match.end():  # otherwise the match is the last letter of a row
             last = label
-    return supposed if last is None else last
-
-
-def _is_supposed(statement: re.Match[str]) -> bool:
-    """Whether a statement is of others, "many students think that B is correct", or of a case, "B would be if"."""
-    text, start, end = statement.string, statement.start(), statement.end()
-    if _SUPPOSED.search(text, max(0, start - 128), start):
-        return True
-    before = _IF_BEFORE.search(text, max(0, start - 128), start)
-    return bool(_WOULD.search(statement[0]) and (before or _IF_BEHIND.match(text, end)))
-
-
-def _is_denied_with_text(text: str, end: int, own: str) -> bool:
-    """Whether a label that ends at `end` is denied behind its own text: "(C) zinc is wrong", "C, zinc, is wrong"."""
-    behind = _TO_TEXT.match(text, end)
-    begin = behind.end() if behind else end
-    if not own or text[begin : begin + len(own)].casefold() != own.casefold():
-        return False
-    return bool(_REJECT.match(text, begin + len(own) + (text[begin + len(own) :][:1] == ",")))
+    return last
 
 
 def _is_another(found: re.Match[str], label: str, options: Mapping[str, str]) -> bool:
-    """Whether what stands beside a label is the label of another option, not the number in "(B) 5" or an article."""
+    """Whether what stands beside a label is the label of another option, not the number in "(B) 5"."""
     other = found[1].upper()
     known = other in options if options else other in (NUMBERS if label.isdigit() else UNLISTED)
-    return known and other != label and not _ARTICLE.match(found.string, found.start(1))
+    return known and other != label
 
 
 def _is_word(text: str, start: int, options: Mapping[str, str]) -> bool:
-    """Whether a letter is a word of a phrase, "Answer: A cat", "ANSWER: I cannot tell", "the answer is a plant"."""
-    begins = text[max(0, start - 4) : start].rstrip(" *").endswith(":")
-    is_article = begins and _ARTICLE.match(text, start) and not _ANOTHER.match(text, start + 1)
-    if not (_PRONOUN.match(text, start) or is_article):
+    """Whether a letter is a word of a phrase, "ANSWER: I cannot tell", "the answer is a plant"."""
+    if not _PRONOUN.match(text, start):
         return False
     own = _plain(options.get(text[start].upper(), ""))
     return not (own and _plain(text[start + 2 : start + 2000]).startswith(own))
@@ -417,36 +289,28 @@ def _label(answer: str, options: Mapping[str, str]) -> str | None:
     label = (led[1] or led[2]).upper() if led else None
     if led is None or label is None or label not in (options or UNLISTED + NUMBERS):
         return None
-    end = led.end(led.lastindex or 1)
-    denied = _REJECT.match(unled, end) or _REJECT.match(unled, led.end())
-    if denied or _is_denied_with_text(unled, end, options.get(label, "")):
-        return None
-    another = _ANOTHER.match(unled, end)
+    another = _ANOTHER.match(unled, led.end(led.lastindex or 1))
     others = {*_FURTHER.findall(unled[led.end() :]), *(another.groups() if another else ())} - {label}
     return None if others & {*(options or UNLISTED)} else label
 
 
 def _by_text(answer: str, options: Mapping[str, str]) -> str | None:
-    """The label of the option whose text an answer is, alone or with its label: "copper", "B - copper", "copper (B)".
+    """The label of the option whose text an answer is, alone or with its label: "copper", "B - copper".
 
     "" if label and text are of two options. None if the answer is no text of an option.
     """
     if len(answer) > 2000 or not options:
         return None
-    answer = answer.strip()
-    plain = _THEREFORE.sub("", answer)
-    short = _REASON.sub("", _PREFIX.sub("", plain))
-    unnamed = _VARIABLE.sub("", plain)
-    for whole in dict.fromkeys((answer, _PREFIX.sub("", answer), plain, _PREFIX.sub("", plain), short, unnamed)):
+    for whole in dict.fromkeys((answer.strip(), _PREFIX.sub("", answer.strip()))):
         if label := _labelled(whole, options):
             return label
-        for found in (_WITH_TEXT.fullmatch(whole), _AFTER_TEXT.fullmatch(whole)):
-            if found and (label := _labelled(found["text"], options)):
-                named, is_article = found["label"].upper(), bool(re.match(r"[Aa] \w", whole))
-                if named == label or is_article:
-                    return label
-                if named in options:
-                    return ""
+        found = _WITH_TEXT.fullmatch(whole)
+        if found and (label := _labelled(found["text"], options)):
+            named, is_article = found["label"].upper(), bool(re.match(r"[Aa] \w", whole))
+            if named == label or is_article:
+                return label
+            if named in options:
+                return ""
     return None
 
 

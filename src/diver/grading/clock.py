@@ -45,10 +45,6 @@ _TIMES = tuple(
 )
 _COLON = re.compile(r"\s?:\s?")
 _NAMED = {"noon": 12, "midnight": 0}
-_FONT = re.compile(r"\\(?:text|mathrm)\{|[{}$]|\\[,!: ]")
-_SEARCHED = tuple(
-    re.compile(rf"(?<![\w:./-])(?:{pattern.pattern})(?![\w:/-]|\.\d)", re.ASCII) for pattern in (*_TIMES, *_DATES)
-)
 
 
 class Time(NamedTuple):
@@ -71,26 +67,6 @@ class Date(NamedTuple):
     year: str
     weekday: str
     sure: bool
-
-
-def is_moment(text: str) -> bool:
-    """Whether a text is a time with its minutes or half of the day, or a date."""
-    text = plain_text(text)
-    return len(text) <= LONGEST and _moment(text) is not None
-
-
-def only(text: str) -> str:
-    """The one time or date in a sentence; empty if it has none or several different ones."""
-    text = plain_text(text)
-    spans = {found.span() for pattern in _SEARCHED for found in pattern.finditer(text)}
-    longest = [(s, e) for s, e in spans if not any(a <= s and e <= b and (a, b) != (s, e) for a, b in spans)]
-    found = {text[start:end].strip() for start, end in longest}
-    return found.pop() if len(found) == 1 else ""
-
-
-def plain_text(text: str) -> str:
-    """Small letters without the font of LaTeX."""
-    return _FONT.sub(" ", text).lower().strip()
 
 
 def compare(answer: str, gold: str) -> Grade | None:

@@ -29,7 +29,6 @@ _WRITTEN = re.compile(r"\$[^$]{1,256}\$|\\[(\[].{1,256}?\\[)\]]|\d[-\d\s.+*/^()Ã
 _PARTS = re.compile(r"[,;]")
 _INTEGER = re.compile(r"[-\s$]*\d+[\s$]*")
 _NUMBER = re.compile(r"-?[1-9](?:\.\d+)?\s?(?:\\times|\\cdot|\*)\s?10\^\{?-?\d+\}?|-?\d*\.\d*\\overline\{\d+\}")
-_MARK = re.compile(r"\^\s?\{?\s?\\(?:circ|(?:text|mathrm)\{(?:st|nd|rd|th)\})\}?")  # 30^\circ, 12^{\text{th}}
 _FRACTION = re.compile(r"(\d{1,40})(?:/|\}\{)(\d{1,40})")
 
 
@@ -55,11 +54,10 @@ def without_echoes(text: str, problem: Problem) -> str:
 
 def _is_number(side: str) -> bool:
     """Whether it is a number, or a list or a point of numbers."""
-    return all(map(_is_one, _PARTS.split(plain(side).strip("()[]"))))
+    return all(_is_one(part.strip()) for part in _PARTS.split(plain(side).strip("()[]")))
 
 
 def _is_one(text: str) -> bool:
-    text = _MARK.sub("", text).strip()
     division = _FRACTION.search(text)
     whole = not division or math.gcd(*map(int, division.groups())) == 1
     return whole and (quantity(text)[0] is not None or bool(_NUMBER.fullmatch(text)))

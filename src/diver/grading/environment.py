@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from diver.core.environment import Environment, in_time
+from diver.core.seeds import action_key
 from diver.core.settings import call_own
 from diver.core.types import DiverError, Problem, Rollout
-from diver.diversity import action_key
 from diver.grading.base import Grader
 
 

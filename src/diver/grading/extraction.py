@@ -21,8 +21,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from diver.grading.languages import ANSWER, CORRECTION, IS
-from diver.grading.measures import POWERS_OF_TEN
+from diver.grading.languages import ANSWER, IS
 
 TAIL = 4096  # characters of free text in which an answer is looked for
 MOST_ALTERNATIVES = 8  # numbers joined by "or" that are read as one answer
@@ -42,23 +41,12 @@ _NAME = (
 )
 _NAMED = re.compile(_NAME)
 _NAME_BEFORE = re.compile(_NAME + r"\Z")
-_PERCENT = re.compile(r"[\s$]*+(?:\\\)|\\\])?\s*(?:\\?%|[Pp]ercent|[Pp]ct)")
-_SCALE = re.compile(rf"[\s$]{{1,4}}(?P<word>{'|'.join(POWERS_OF_TEN)})\b", re.IGNORECASE)
-_DENIED = re.compile(
-    r"[\s$*]{0,4}(?:is|was)\s(?:wrong|incorrect|false|not\s(?:the|correct|right))\b"
-    rf"|[\s$*.,)\]\\]{{0,8}}(?:but\s)?(?i:{CORRECTION})(?=\W{{0,4}}(?:\d|frac|sqrt))"
-    r"|[\s$*.,)\]\\]{0,8}(?i:wait|hold on|correction|actually|hmm+|sorry|oops"
-    r"|i made an? (?:\w{2,12} )?(?:mistake|error))\b"
-    r"(?:(?!\bif\b)[^\n\\]){0,120}?(?:(?i:answer)\W{0,4}is|\b[Ii]t (?:should|must) be)(?=\W{0,4}(?:\d|frac|sqrt))"
-)
 _CLOSING = re.compile(r"(?P<opened>final answer is)|I hope", re.IGNORECASE)
 _MARKS = re.compile(r"(?<!\\)\$|\\[()\[\]]|\\?\"")
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 _SPACE = r"(?:,(?:\\!)?|[ \u00a0\u2009\u202f]|\\,|\{,\})"
-MINUS = r"(?:\b[Nn]egative|(?:(?<=\bis )|(?<=\bbe )|(?<=\bequals )|(?<=\bat ))minus)\s"
-"""A sign in words; in "10 minus 5" it is none."""
 NUMBER = re.compile(
-    rf"(?:(?<![\w)\]}}])[-−–－]|{MINUS})?(?:\\?\$)?"
+    rf"(?:(?<![\w)\]}}])[-−–－])?(?:\\?\$)?"
     rf"(?:\d{{1,9}} \d{{1,9}}/\d{{1,9}}(?![\d/])|(?:\d{{1,3}}(?P<sep>{_SPACE})\d{{3}}(?:(?P=sep)\d{{3}})*(?!\d)|\d+)"
     r"(?:\.\d+|/\d+(?![\d/]))?|(?<![\w.])\.\d+)"
 )
@@ -82,12 +70,6 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _MARKED = re.compile(r"(?P<mark>\*\*|__|`{1,3}|[\"'])(?P<content>.+)(?P=mark)", re.DOTALL)
-_ENCLOSED = re.compile(  # by a tag, or as the one value of a JSON object
-    r"<(?P<tag>[A-Za-z]{1,12})>(?P<content>[^<>]{1,200})</(?P=tag)>"
-    r"|(?:json)?\s{0,4}\{\s{0,4}\"(?:final[_ ])?answer\"\s{0,4}:\s{0,4}"
-    r"(?:\"(?P<text>[^\"\n]{1,200})\"|(?P<number>-?[\d.]{1,40}))\s{0,4}\}",
-    re.IGNORECASE,
-)
 _NAMED_ONLY = re.compile(  # what stands in a box or in tags that prose speaks of
     r"(?:[\s.…_?,:;*$`'\"-]|\\(?:l|c)?dots\b|\\text\b|[{}]|\b(?:and|or|your|the|final|answer|here|goes)\b)*",
     re.IGNORECASE,
@@ -195,8 +177,7 @@ def last_number(text: str) -> list[str]:
             run = [matches.pop()]
             while matches and _OR.fullmatch(text, matches[-1].end(), run[0].start()):
                 run.insert(0, matches.pop())
-            numbers = [re.sub(MINUS, "-", m[0]) for m in run]
-            numbers = [re.sub(_SPACE, "", n) if m["sep"] else n for n, m in zip(numbers, run, strict=True)]
+            numbers = [re.sub(_SPACE, "", m[0]) if m["sep"] else m[0] for m in run]
             return [re.sub(r"[\\$]", "", ", ".join(numbers))]
     return []
 
@@ -222,10 +203,6 @@ def _readings(text: str, boxes: list[Span]) -> list[str]:
     contents = [unboxed(text[box.opened : box.closed]).strip() for box in boxes]
     if text[boxes[-1].end - 1] != "}":
         contents[-1] = contents[-1].rstrip(".,;")
-    if _PERCENT.match(text, boxes[-1].end, boxes[-1].end + 16):
-        contents[-1] += r"\%"
-    elif contents[-1][-1:].isdigit() and (scale := _SCALE.match(text, boxes[-1].end, boxes[-1].end + 16)):
-        contents[-1] += rf" \text{{ {scale['word'].lower()}}}"
     readings = [", ".join(dict.fromkeys(contents))]
     if len({*contents}) > 1 and all(names):
         readings.insert(0, ", ".join(f"{name}={content}" for name, content in zip(names, contents, strict=True)))
@@ -277,8 +254,6 @@ def _in_boxes(text: str) -> Statement | None:
     if not boxes:
         return None
     last = boxes[-1][-1]
-    if denied := _DENIED.match(text, last.end):
-        return Statement((text[denied.end() :],), last.start, len(text), prose=True, given_up=True)
     finished = text[last.end - 1] == "}" or last.end < len(text)
     return Statement(tuple(_readings(text, boxes[-1])), last.start, last.end, finished)
 
@@ -320,12 +295,11 @@ def _in_tags(text: str) -> Statement | None:
 
 
 def bare(content: str) -> str:
-    """A short answer without its prefix ("Answer:", "####") and its delimiters (** or a tag)."""
+    """A short answer without its prefix ("Answer:", "####") and its delimiters (**)."""
     content = _LEAD.sub("", content.strip(), count=1)
     while len(content) <= TAIL and (marked := _MARKED.fullmatch(content)):
         content = marked["content"].strip()
-    enclosed = _ENCLOSED.fullmatch(content)
-    return (enclosed["content"] or enclosed["text"] or enclosed["number"]).strip() if enclosed else content
+    return content
 
 
 def _as_text(content: str) -> str:

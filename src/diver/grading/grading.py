@@ -3,22 +3,23 @@
 
 `Problem.verifier` and `--grader` name one of `GRADERS`, or a custom function "module:name". Several graders may grade
 the same responses. Each grade is stored with `grader.version`, so that grades made by other rules are never mistaken
-for it. A new grader is a subclass of `Grader` in a file of its own, and a line of `GRADERS`.
+for it. A new grader is a subclass of `Grader` in a file of its own, and a line of `GRADERS`. A task adds its grader in
+`diver/__init__.py`.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
 from diver.core.endings import until_end_mark
 from diver.core.environment import Environment
+from diver.core.extensions import GRADERS as ADDED
 from diver.core.extras import require
 from diver.core.settings import choose, import_object
 from diver.core.tables import clean
 from diver.core.types import DiverError, Grade, Group, Problem, Reward
-from diver.grading import algebra
 from diver.grading.base import Grader, PendingCall, Verdict
 from diver.grading.bounds import PendingComparison, bounded
 from diver.grading.choice import Choice
@@ -26,17 +27,16 @@ from diver.grading.custom import Custom, call
 from diver.grading.environment import EnvironmentGrader
 from diver.grading.extraction import in_thought, opens_thought
 from diver.grading.mathematics import GSM8K, Mathematics, MathVerify
+from diver.grading.settings import Verification
 from diver.grading.spelling import composed
 from diver.grading.workers import Failure, Function, Pool, path_of, shared_pool
-from diver.recipe.verification import Verification
-from diver.tasks.countdown import CountdownGrader
-from diver.tasks.maze import MazeGrader
-from diver.tasks.reasoning_gym import GraphColoring, ReasoningGymGrader
 
 logger = logging.getLogger(__name__)
 
 DEFAULT = Verification()
 Pending = PendingComparison | PendingCall
+# By path: this process needs neither math-verify nor SymPy, whose import takes a second.
+EQUIVALENT, WARM = "diver.grading.equivalence:equivalent", "diver.grading.equivalence:warm"
 
 
 class Case(NamedTuple):
@@ -48,8 +48,25 @@ class Case(NamedTuple):
     opened: bool
 
 
-_OURS = (Mathematics, GSM8K, Choice, CountdownGrader, MazeGrader, ReasoningGymGrader, GraphColoring, MathVerify)
-GRADERS: dict[str, Grader] = {grader.name: grader() for grader in _OURS}
+class Graders(Mapping[str, Grader]):
+    """The graders by name: those of this package, and those that others have added to `core.extensions.GRADERS`."""
+
+    def __init__(self, *graders: Grader) -> None:
+        self._loaded = {grader.name: grader for grader in graders}
+
+    def __getitem__(self, name: str) -> Grader:
+        if name not in self._loaded:
+            self._loaded[name] = import_object(ADDED[name], f"grader {name}")()
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._loaded, **ADDED})
+
+    def __len__(self) -> int:
+        return len({*self._loaded, *ADDED})
+
+
+GRADERS = Graders(Mathematics(), GSM8K(), Choice(), MathVerify())
 
 
 @cache
@@ -203,7 +220,7 @@ def _decide(pending: Iterable[Pending], settings: Verification, pool: Pool | Non
             decided[item] = Verdict(comparison)
         else:
             require("math_verify")
-            jobs.setdefault((algebra.equivalent, algebra.warm), {})[item] = comparison
+            jobs.setdefault((EQUIVALENT, WARM), {})[item] = comparison
     for (function, warm), arguments in jobs.items():
         workers = pool or shared_pool(settings.workers, settings.memory_mb, warm)
         values = workers.map(function, list(arguments.values()), settings.timeout_s)

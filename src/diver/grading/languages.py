@@ -27,7 +27,7 @@ ANSWER, OPTION, IS, RIGHT = (_word(name) for name in ("answer", "option", "is", 
 AFTER_ANSWER = _word("is", "right", "option", "article", "adverb")
 """What may stand between "answer" and the answer itself."""
 NOT, WRONG, OTHER_THAN = (_word(name) for name in ("not", "wrong", "other_than"))
-NOT_THOUGHT, BE, AND_OR = (_word(name) for name in ("not_thought", "be", "and_or"))
+BE, AND_OR = (_word(name) for name in ("be", "and_or"))
 CORRECTION = (
     r"(?<!\w)(?:(?:wait|actually|no|hmm+|sorry|oops)\W{1,4}(?:(?!if\b)[\w'’]{1,12}\W{1,4}){0,6}?"
     rf"(?:it(?:['’]s| is)|(?:it|this|that) (?:should|must) be|{ANSWER}\W{{0,4}}{IS})|correction:"
@@ -35,9 +35,7 @@ CORRECTION = (
     r"(?=[^\w\n]{1,5}[\w.,/\\{}^]{1,24}[^\w\n]{0,4}(?:\n|\Z|[.!](?:\s|\Z))))"
 )
 """What gives up a statement for the one that follows it: "Wait, actually it is 6", "no, 6" at the end of a sentence."""
-NOT_AFTER, ALL_BUT, NO, AND_OR_SIGNS = (
-    "|".join(_TABLE[name]) for name in ("not_after", "all_but", "no", "and_or_signs")
-)
+NO, AND_OR_SIGNS = ("|".join(_TABLE[name]) for name in ("no", "and_or_signs"))
 
 LABELS = str.maketrans(
     {chr(wide + place): letter for wide in map(ord, "Ａａ") for place, letter in enumerate(ascii_uppercase)}

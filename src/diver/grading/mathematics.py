@@ -8,8 +8,8 @@ What counts as the answer, in this order:
 2. The last of: the boxes (`\\boxed{...}`, `\\boxed 5`, `\\fbox{...}`), `<answer>` tags, Minerva's closing sentence
    "The final answer is ... I hope it is correct." Boxes that stand together as a list (`\\boxed{1}, \\boxed{2}`;
    `x=\\boxed{1}` and `y=\\boxed{2}`) are one answer: all of them, or none. See `extraction`.
-3. Without these, a sentence "the answer is 5." in any language, of which the last counts, also one that corrects a box;
-   and for a reference answer in words the last sentence. See `prose`.
+3. Without these, a sentence "the answer is 5." in any language, of which the last counts; and for a reference answer
+   in words the last sentence. See `prose`.
 4. "math": what math-verify finds in the last 4,096 characters ("the answer is ...", else the last formula, else the
    last number). "gsm8k": the number of its last line "#### n", before 3; else the last number of the response.
 
@@ -26,11 +26,11 @@ from typing import Any
 
 from diver.core.extras import require
 from diver.core.types import Grade, Problem
-from diver.grading import answer_end, clock, prose
+from diver.grading import answer_end, prose
 from diver.grading.base import Grader, PendingCall, defer
 from diver.grading.bounds import PendingComparison
 from diver.grading.echo import is_echo, without_echoes
-from diver.grading.exact import compare, plain, plain_number
+from diver.grading.exact import compare, plain
 from diver.grading.extraction import (
     NUMBER,
     TAIL,
@@ -42,7 +42,6 @@ from diver.grading.extraction import (
     last_number,
     stated,
 )
-from diver.grading.measures import unit_free
 from diver.grading.notation import box
 
 _LIST = re.compile(r",\s|;|\b(?:and|or)\b")
@@ -53,7 +52,7 @@ class Mathematics(Grader):
     """Grader "math"."""
 
     name = "math"
-    rules: int | str = 20
+    rules: int | str = 21
     packages: tuple[str, ...] = ("math-verify", "latex2sympy2-extended", "sympy")
     template = "boxed"
 
@@ -100,21 +99,13 @@ class GSM8K(Mathematics):
         if statement and not statement.prose:
             return statement.readings
         text = statement.readings[0] if statement else text
-        tail = text[-TAIL:]
         if line := last_line(text):
             return line
-        if prose.is_qualified(tail):
-            return []
-        if content := prose.in_another_form(tail):
-            return [content]
-        said = prose.said(tail)
-        if r"\text{" in said:  # a formula with its unit
-            return [said]
-        said = unit_free(plain(said))
+        said = plain(prose.said(text[-TAIL:]))
         value = said if _LIST.search(said) else said.rpartition("=")[2].strip()
         if prose.is_expression(said) and not NUMBER.fullmatch(value):
             return [said]
-        return last_number(said) or last_number(prose.without_denied(text))
+        return last_number(said) or last_number(text)
 
 
 def _of_free_text(tail: str, problem: Problem) -> Grade | PendingComparison:
@@ -125,20 +116,11 @@ def _of_free_text(tail: str, problem: Problem) -> Grade | PendingComparison:
         return Grade.CORRECT if named else Grade.WRONG
     if not (tail := without_echoes(tail, problem)):
         return Grade.WRONG
-    if clock.is_moment(known) and (content := prose.moment(tail)):
+    if content := prose.said(tail):
         return _settle([content], problem)
-    if plain_number(plain(known)) is not None and prose.is_qualified(tail):
-        return Grade.WRONG
-    if content := prose.in_another_form(tail) or prose.said(tail):
-        return _settle([content], problem)
-    if plain_number(plain(known)) is not None and not (tail := prose.without_denied(tail)):
-        return Grade.NO_ANSWER
-    if formula := prose.picked_formula(tail):
-        return _settle([formula], problem)
-    tail = prose.free(tail)
     golds, number = gold_texts(gold), prose.picked_number(tail)
     if number and number in (either := last_number(tail)[0].split(", ")) and len(either) > 1:
-        return _settle([", ".join(either)], problem)
+        return _settle([", ".join(either)], problem)  # "5, or maybe 6"
     settled = compare(number, known) if number else None
     if Grade.CORRECT in (settled, compare(tail, known)):
         return Grade.CORRECT

@@ -29,7 +29,7 @@ def serve(options: dict[str, Any]) -> None:
     try:
         module, _, function = options["warm"].partition(":")
         if module.startswith("diver."):
-            _bare_packages()
+            _bare_package()
         _limit_memory(options["memory_mb"])
         if function:
             _find(options["warm"])()
@@ -56,13 +56,10 @@ def serve(options: dict[str, Any]) -> None:
         _reply(replies, reply)
 
 
-def _bare_packages() -> None:
-    """Register `diver`, `diver.tasks` and `diver.grading` as empty packages, without running their `__init__`."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    above = os.path.dirname(here)
-    for name, folder in (("diver", os.path.dirname(above)), ("diver.tasks", above), ("diver.grading", here)):
-        sys.modules[name] = ModuleType(name)
-        sys.modules[name].__path__ = [folder]
+def _bare_package() -> None:
+    """Register `diver.grading` as an empty package, without running its `__init__`."""
+    sys.modules["diver.grading"] = ModuleType("diver.grading")
+    sys.modules["diver.grading"].__path__ = [os.path.dirname(os.path.abspath(__file__))]
 
 
 def _reply(replies: IO[bytes], message: dict[str, Any]) -> None:

@@ -1,9 +1,8 @@
-r"""Corrections of math-verify's comparison, which calls these functions at every level of a list, a tuple or a set.
+r"""What math-verify takes for equal and is not.
 
 - A statement about constants, `f(2)=4` or `2+3=5`, has nothing to solve for, and math-verify takes any two of them for
   equal. Here its names agree with names and its value with the value. The value alone stands for the statement.
-- Derivatives of unknown functions, dy/dx and dx/dy, are both 0 to SymPy. Here each is a letter of its own.
-- Two equations or inequalities without a solution are equal to math-verify: both lists of solutions are empty.
+- Two equations without a solution are equal to math-verify: both lists of solutions are empty.
 - Two exact numbers are equal to math-verify if their difference rounds to 0 at 15 digits: 1/2010! and 1/2012!. The
   tolerance is for decimals; a difference of exact numbers is 0, or not, at `MOST_DIGITS` digits.
 - An integral, a derivative, a sum, a product or a limit that is not carried out is the question, and no answer, unless
@@ -11,12 +10,10 @@ r"""Corrections of math-verify's comparison, which calls these functions at ever
 """
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, NamedTuple
 from zlib import crc32
 
 import sympy as sp
-from math_verify import grader
 from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 
@@ -34,64 +31,30 @@ class Statement(NamedTuple):
     """None of `f(1) = f(2)`."""
 
 
-@cache
-def correct_math_verify() -> None:
-    """Put the corrections in the place of math-verify's own functions, in this process."""
-    grader.sympy_expr_eq = _comparing(grader.sympy_expr_eq)
-    grader.sympy_solve_and_compare = _solving(grader.sympy_solve_and_compare)
-    grader.sympy_numeric_eq = _measuring(grader.sympy_numeric_eq)
-
-
-def _comparing(expr_eq: Callable[..., bool]) -> Callable[..., bool]:
-    def equal(gold: Any, answer: Any, *options: Any, **named: Any) -> bool:
-        def same(one: Any, other: Any) -> bool:
-            return equal(one, other, *options, **named)
-
-        if isinstance(gold, sp.Derivative) and isinstance(answer, sp.Derivative):
-            return gold.variables == answer.variables and same(gold.expr, answer.expr)
-        known, given = statement(gold), statement(answer)
-        if known and given:
-            return _same_statement(known, given, same)
-        if isinstance(gold, Relational) and isinstance(answer, Relational) and not (_letters(gold) | _letters(answer)):
-            return _same_sides(gold, answer, same)
-        if _is_solution(gold) and isinstance(answer, sp.Eq) and not (_is_solution(answer) or answer.rhs == 0):
-            return False
-        if known and known.value is not None and not isinstance(answer, RELATION):
-            gold = known.value
-        if given and given.value is not None and not isinstance(gold, RELATION):
-            answer = given.value
-        elif _is_equation_to_solve(answer) and not isinstance(gold, RELATION):
-            return False
-        left = answer.rhs if isinstance(answer, sp.Eq) else answer  # behind a name, in N = \\sum_{k=1}^{9} k, too
-        if _is_unfinished(left) and not (isinstance(left, RELATION) or _is_unfinished(gold)):
-            return False
-        return expr_eq(_named(gold), _named(answer), *options, **named)
-
-    return equal
-
-
-def _solving(solve_and_compare: Callable[..., bool]) -> Callable[..., bool]:
-    def equal(gold: Any, answer: Any, *options: Any) -> bool:
-        letters = bool(gold.free_symbols and answer.free_symbols)
-        return letters and solve_and_compare(gold, answer, *options) and bool(sp.solve(gold, gold.free_symbols))
-
-    return equal
-
-
-def _measuring(numeric_eq: Callable[..., bool]) -> Callable[..., bool]:
-    def equal(gold: Any, answer: Any, *options: Any) -> bool:
-        return numeric_eq(gold, answer, *options) and not differ(gold, answer)
-
-    return equal
+def same_value(gold: Any, answer: Any, same: Callable[[Any, Any], bool]) -> bool:
+    """Whether two expressions are equal. `same` compares two of which neither is a statement or unfinished."""
+    known, given = statement(gold), statement(answer)
+    if known and given:
+        return _same_statement(known, given, lambda one, other: same_value(one, other, same))
+    if known and known.value is not None and not isinstance(answer, RELATION):
+        gold = known.value
+    if given and given.value is not None and not isinstance(gold, RELATION):
+        answer = given.value
+    if isinstance(gold, RELATION) and isinstance(answer, RELATION) and not (_letters(gold) and _letters(answer)):
+        return False  # 1 = 1 is true, and says nothing of 2x = 4
+    value = answer.rhs if isinstance(answer, sp.Eq) else answer  # behind a name, in N = \\sum_{k=1}^{9} k, too
+    if _is_unfinished(value) and not (isinstance(value, RELATION) or _is_unfinished(gold)):
+        return False
+    if differ(gold, answer) or not same(gold, answer):
+        return False
+    return not (isinstance(gold, sp.Eq) and isinstance(answer, sp.Eq) and gold != answer) or _has_solution(gold)
 
 
 def statement(expression: Any) -> Statement | None:
     """An equation, or a chain of equations, of which nothing is left to solve; None for anything else."""
     terms = _terms(expression)
-    if not terms or any(_letters(term) and not isinstance(term, NAME) for term in terms[:-1]):
+    if not terms or any(_letters(term) and not isinstance(term, NAME) for term in terms):
         return None
-    if _letters(terms[-1]) and not isinstance(terms[-1], NAME):
-        return Statement(terms[:1], terms[-1]) if isinstance(terms[0], sp.Derivative) else None
     names, values = ([term for term in terms if isinstance(term, NAME) is kind] for kind in (True, False))
     return Statement(names or terms[:1], values[-1] if values else None)
 
@@ -127,12 +90,6 @@ def _same_statement(known: Statement, given: Statement, same: Callable[[Any, Any
     return not left and same(known.value, given.value)
 
 
-def _same_sides(gold: Any, answer: Any, same: Callable[[Any, Any], bool]) -> bool:
-    if type(gold) is type(answer):
-        return same(gold.lhs, answer.lhs) and same(gold.rhs, answer.rhs)
-    return type(gold.reversed) is type(answer) and same(gold.lhs, answer.rhs) and same(gold.rhs, answer.lhs)
-
-
 def _terms(expression: Any) -> list[Any]:
     """What the equals signs of an equation or of a chain of equations separate; empty for anything else.
 
@@ -157,33 +114,17 @@ def _terms(expression: Any) -> list[Any]:
     return terms
 
 
-def _named(expression: Any) -> Any:
-    """The expression with a letter for each derivative of an unknown function."""
-    unknown = [d for d in expression.atoms(sp.Derivative) if not d.expr.free_symbols.intersection(d.variables)]
-    return expression.xreplace({derivative: sp.Symbol(str(derivative)) for derivative in unknown})
-
-
 def _letters(expression: Any) -> set[Any]:
     """The letters to solve for."""
     letters: set[Any] = getattr(expression, "free_symbols", set())
     return letters
 
 
-def _is_solution(expression: Any) -> bool:
-    """A letter and its value, x=2, but not the equation that it solves."""
-    return isinstance(expression, sp.Eq) and any(
-        one.is_Symbol and not _letters(other) for one, other in (expression.args, expression.args[::-1])
-    )
-
-
-def _is_equation_to_solve(expression: Any) -> bool:
-    """x^2-1=0 says nothing about 0."""
-    return (
-        isinstance(expression, sp.Eq)
-        and expression.rhs == 0
-        and bool(expression.lhs.is_Add)
-        and len(expression.free_symbols) == 1
-    )
+def _has_solution(equation: Any) -> bool:
+    try:
+        return bool(sp.solve(equation, _letters(equation)))
+    except Exception:  # SymPy cannot solve it
+        return True
 
 
 def _is_unfinished(expression: Any) -> bool:

@@ -1,8 +1,9 @@
 """`diver.advantages`: the whole method as one function, for a trainer that knows nothing of this package."""
 
+import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -15,6 +16,8 @@ from diver.methods.grpo import Grpo, group_advantage
 
 NO_VALUE = frozenset({"None", "nan", "<NA>", "NaT"})
 """A missing value of Python, NumPy or pandas, as it shows itself: equal to others, it names no group."""
+ENDS_WITH_BOX = re.compile(r"\A(?:(?!\\boxed).)*\\boxed\{[^{}]*\}\W*\Z", re.DOTALL)
+"""A response with a single box, at its end."""
 
 
 def advantages(
@@ -36,7 +39,8 @@ def advantages(
     """The advantage of each response, for any trainer. Rows may have any order, and the result has the same order.
 
     Lists, arrays and tensors are accepted. Without `answer_ends` and `truncated` a method that rewards diversity
-    measures whole texts, takes every response as finished, and warns once.
+    measures whole texts and takes every response as finished. It warns once, unless every response ends with its only
+    box.
 
     A response is a text, or a trajectory: the messages after the prompt, in which the policy has the role assistant.
     Lengths, diversity and advantages cover the policy's text, tool calls included. See docs/trajectories.md.
@@ -159,9 +163,13 @@ def _outcome(i: int, outcome: Any) -> float:
         raise ValueError(f"row {i}: an outcome is true, false or a number, not {outcome!r:.60}") from None
 
 
-def _unknown_ends(method: Method, given: Collection[str]) -> str:
-    """The warning for a method that reads texts without `answer_ends` or `truncated`; empty if nothing is missing."""
-    if "responses" not in method.needs:
+def _unknown_ends(method: Method, given: Mapping[str, Sequence[Any]]) -> str:
+    """The warning for a method that reads texts without `answer_ends` or `truncated`; empty if nothing is missing.
+
+    A response that ends with its only box has no text after its answer, and was not cut.
+    """
+    texts = given["responses"]
+    if "responses" not in method.needs or all(isinstance(t, str) and ENDS_WITH_BOX.match(t) for t in texts):
         return ""
     shaping = getattr(method, "shaping", None)
     notes = []

@@ -7,6 +7,7 @@ from functools import partial
 from textwrap import shorten
 from typing import Any
 
+from diver.core.extras import added
 from diver.core.tables import markdown
 from diver.core.types import DiverError
 from diver.integrations.api import advantages
@@ -14,7 +15,7 @@ from diver.integrations.seam import SEAMS
 from diver.integrations.trl.objective import SEAM, TRAINER, config
 from diver.integrations.verl.config import overrides
 from diver.methods import METHODS, NEEDS, Method, check_needs, method_named
-from diver.methods.contrib import CONTRIB
+from diver.methods.registry import ADDED
 
 ENGINES: dict[str, Callable[[Method], Any]] = {
     "built-in": lambda method: check_needs(method, "the built-in trainer", NEEDS),
@@ -42,15 +43,15 @@ def refusals(method: Method) -> dict[str, str]:
 
 MARKS = dict(zip(ENGINES, "BTDVMSKCA", strict=True))
 LEGEND = ", ".join(f"{mark} {name}" for name, mark in MARKS.items())
-APART = "contrib, each with a constant for which no source could be read (diver.methods.contrib):"
+APART = "Of installed packages. Those of the studies have a constant for which no source could be read:"
 WIDEST = 58  # characters of what a method rewards, so that a row has at most 100
 
 
 def catalogue() -> str:
-    """A Markdown table of all methods; those of contrib stand apart, below."""
-    methods = [method_named(name) for name in METHODS]
-    own, contrib = ([m for m in methods if (m.name in CONTRIB) == apart] for apart in (False, True))
-    return f"{table(own)}\n{APART}\n\n{table(contrib)}"
+    """A Markdown table of all methods; those that installed packages add stand apart, below."""
+    others = added(ADDED)
+    own, apart = ([method_named(n) for n in METHODS if (n in others) == kind] for kind in (False, True))
+    return f"{table(own)}\n{APART}\n\n{table(apart)}" if apart else table(own)
 
 
 def table(methods: Sequence[Method]) -> str:

@@ -1,61 +1,88 @@
 """Methods by name, and a method from its name and settings.
 
-`method.name = "package.module:Class"` names your own subclass of `Method`; `method.loss.name` your own loss.
+`method.name = "package.module:Class"` names your own subclass of `Method`; `method.loss.name` your own loss. An
+installed package adds a name by an entry point of the group `diver.methods`.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
+from diver.core.extras import added, check_studies
 from diver.core.settings import choose, import_object, merge, read
 from diver.core.types import DiverError
 from diver.diversity import resolve
 from diver.losses import LOSSES, PolicyLoss
 from diver.methods.base import Method
-from diver.methods.contrib import CONTRIB
-from diver.methods.dapo import Dapo
-from diver.methods.darling import Darling
-from diver.methods.difficulty_weight import DifficultyWeight, FGrpo
-from diver.methods.diver import DiverActions, DiverAnnealed, DiverEd, DiverMix, DiverTd
-from diver.methods.dra_grpo import DraGrpo
-from diver.methods.evol_rl import EvolRl
-from diver.methods.gigpo import Gigpo
-from diver.methods.grpo import ClipHigher, DrGrpo, EntropyBonus, Grpo, MaxRl
-from diver.methods.max_at_k import MaxAtK
-from diver.methods.pass_at_k import PassAtK
-from diver.methods.pkpo import Pkpo
-from diver.methods.qae import Qae
-from diver.methods.rep_exp import RepExp
-from diver.methods.rs_grpo import RsGrpo
-from diver.methods.siren import Siren
-from diver.methods.ucpo import Ucpo
-from diver.methods.unlikeliness import Unlikeliness
-from diver.methods.verified_replay import VerifiedReplay
-from diver.methods.w_reinforce import Nsr, Psr, WReinforce
+from diver.methods.grpo import Grpo
 
-
-def only_loss(name: str) -> Callable[[], Method]:
-    """The method that is GRPO with the loss of that name."""
-    return partial(Grpo, name=name, loss=LOSSES[name]())
-
-
-def _named(*kinds: type[Method]) -> dict[str, Callable[[], Method]]:
-    return {kind.name: kind for kind in kinds}
-
-
-METHODS: dict[str, Callable[[], Method]] = {
-    **_named(Grpo, ClipHigher),
-    **{name: only_loss(name) for name in ("clip-cov", "kl-cov", "cispo", "gspo", "gmpo", "sapo", "dppo")},
-    **_named(Dapo, PassAtK, MaxAtK, MaxRl, VerifiedReplay, DrGrpo, RsGrpo, Qae, Pkpo, FGrpo, DifficultyWeight),
-    **_named(WReinforce, Psr, Nsr, Unlikeliness, Ucpo, Darling, EvolRl, DraGrpo, RepExp, EntropyBonus),
-    "entropy-advantage": only_loss("entropy-advantage"),
-    **_named(Siren),
-    "high-entropy": only_loss("high-entropy"),
-    **_named(DiverTd, DiverEd, DiverMix, DiverAnnealed, DiverActions, Gigpo),
-    **CONTRIB,
+ADDED = "methods"  # the kind of entry points
+CLASSES = {
+    "grpo": "diver.methods.grpo:Grpo",
+    "clip-higher": "diver.methods.grpo:ClipHigher",
+    "dapo": "diver.methods.dapo:Dapo",
+    "pass-at-k": "diver.methods.pass_at_k:PassAtK",
+    "max-at-k": "diver.methods.max_at_k:MaxAtK",
+    "max-rl": "diver.methods.grpo:MaxRl",
+    "verified-replay": "diver.methods.verified_replay:VerifiedReplay",
+    "dr-grpo": "diver.methods.grpo:DrGrpo",
+    "rs-grpo": "diver.methods.rs_grpo:RsGrpo",
+    "qae": "diver.methods.qae:Qae",
+    "pkpo": "diver.methods.pkpo:Pkpo",
+    "f-grpo": "diver.methods.difficulty_weight:FGrpo",
+    "difficulty-weight": "diver.methods.difficulty_weight:DifficultyWeight",
+    "w-reinforce": "diver.methods.w_reinforce:WReinforce",
+    "psr": "diver.methods.w_reinforce:Psr",
+    "nsr": "diver.methods.w_reinforce:Nsr",
+    "unlikeliness": "diver.methods.unlikeliness:Unlikeliness",
+    "ucpo": "diver.methods.ucpo:Ucpo",
+    "darling": "diver.methods.darling:Darling",
+    "evol-rl": "diver.methods.evol_rl:EvolRl",
+    "dra-grpo": "diver.methods.dra_grpo:DraGrpo",
+    "rep-exp": "diver.methods.rep_exp:RepExp",
+    "entropy-bonus": "diver.methods.grpo:EntropyBonus",
+    "siren": "diver.methods.siren:Siren",
+    "diver-td": "diver.methods.diver:DiverTd",
+    "diver-ed": "diver.methods.diver:DiverEd",
+    "diver-mix": "diver.methods.diver:DiverMix",
+    "diver-annealed": "diver.methods.diver:DiverAnnealed",
+    "diver-actions": "diver.methods.diver:DiverActions",
+    "gigpo": "diver.methods.gigpo:Gigpo",
 }
+"""The methods of this package with a class of their own, which is imported when the method is used."""
 DEFAULT = "diver-mix"
+
+
+class Methods(Mapping[str, Callable[[], Method]]):
+    """Name -> what makes the method with its defaults.
+
+    The names are those of CLASSES and of the losses that are a method by themselves, and then those that installed
+    packages add.
+    """
+
+    def __getitem__(self, name: str) -> Callable[[], Method]:
+        if name in CLASSES:
+            return import_object(CLASSES[name], "method.name")
+        if name in own_losses():
+            return partial(Grpo, name=name, loss=LOSSES[name]())
+        path = added(ADDED)[name].value
+        return checked(import_object(path, f"method.name = {name!r}"), path, Method, "method.name")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**CLASSES, **own_losses(), **added(ADDED)})
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+METHODS = Methods()
+
+
+def own_losses() -> dict[str, type[PolicyLoss]]:
+    """The losses whose name is that of the method that is GRPO with this loss."""
+    return {name: loss for name, loss in LOSSES.items() if name not in CLASSES and name != Grpo().loss.name}
+
 
 T = TypeVar("T")
 
@@ -80,7 +107,7 @@ def method_named(name: str = DEFAULT, **tables: Any) -> Method:
         raise DiverError(f"method.loss: is a table; its name is method.loss.name = {of_loss!r:.60}")
     loss = _loss(default, dict(of_loss))
     method = dataclasses.replace(default, loss=loss)
-    if tables or name not in METHODS:  # our own defaults need no check, which would import pydantic
+    if tables or default.name != name:  # the defaults of a class need no check, which would import pydantic
         table = merge({k: v for k, v in dataclasses.asdict(default).items() if k != "loss"}, {**tables, "name": name})
         method = dataclasses.replace(read(type(default), table, "method"), loss=loss)
     if method.threshold <= 0:
@@ -110,10 +137,17 @@ def _loss(method: Method, table: dict[str, Any]) -> PolicyLoss:
 def _find(name: str, known: Mapping[str, Callable[[], T]], base: type[T], where: str) -> Callable[[], T]:
     if not isinstance(name, str):
         raise DiverError(f"{where}: must be a name, not {name!r:.60}")
-    if ":" not in name:
+    if ":" in name:
+        return checked(import_object(name, where), name, base, where)
+    if name not in known:
+        if base is Method:
+            check_studies(ADDED, name, f"{where} = {name!r}")
         choose(name, known, where)
-        return known[name]
-    cls = import_object(name, where)
+    return known[name]
+
+
+def checked(cls: Any, path: str, base: type[T], where: str) -> type[T]:
+    """`cls`, imported from `path`. DiverError if it is no subclass of `base` with settings."""
     if not (isinstance(cls, type) and issubclass(cls, base) and "__pydantic_config__" in vars(cls)):
-        raise DiverError(f"{where}: {name!r} is not a subclass of {base.__name__} decorated with @settings")
+        raise DiverError(f"{where}: {path!r} is not a subclass of {base.__name__} decorated with @settings")
     return cls

@@ -25,10 +25,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from diver.core.formulas import formulas
 from diver.core.settings import NonNegative, NonNegativeInt, Positive, PositiveInt, refuse_without_effect, settings
 from diver.core.turns import Turn, turns_of_tokens
 from diver.core.types import Grade, Group, Problem, Rollout, State
-from diver.diversity.equational import formulas
 
 KEY = "replay"
 """The bank's key in the state."""

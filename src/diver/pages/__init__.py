@@ -1,1 +1,15 @@
-"""Looking at responses: read anyone's rollouts, measure and grade them, and write the page of a run or of a dump."""
+"""The pages: one HTML file each, that opens without a server and asks no other machine for anything.
+
+Four nouns:
+
+- A *page* is written by `page.py` alone, which escapes all that models and data sets wrote.
+- A *run record* is what a run folder says: its metrics, evaluations and rollouts.
+- A *source* is a path of anyone's rollouts that is read within a budget.
+- A *panel* is the plot of one metric, with a line for each run.
+
+Three entry points:
+
+- `run_page.write_report(folder)`: the page of one run, or of several side by side.
+- `browse.run(Browse(...))`: the page of runs or of rollouts, as `diver browse`.
+- `measured.write_measured(...)`: the page of `diver measure`.
+"""

@@ -11,8 +11,8 @@ from diver.pages import page
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 360, 180, 38, 8, 12, 22  # as in curves.js
 NOTE = (
-    "By k, in points. Pale: the band that holds the expected difference at all k together in 95 % of cases. Dark: the "
-    "95 % interval at each k alone, which says nothing of several k."
+    "Difference in points at each k. Light: a 95 % band for the complete curve. Dark: the 95 % interval at a single "
+    "k; to compare several k, use the band."
 )
 
 

@@ -7,14 +7,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from diver.core.statistics import ABOUT_PAIRS
 from diver.core.tables import Cell, Measure, Table
 from diver.diversity import with_diversity
-from diver.evaluate.results import ABOUT_PAIRS
 from diver.pages import page
 from diver.pages.curves import SHOWN, Panel, drawn, thinned
-from diver.pages.groups import Shown, browser_data
+from diver.pages.groups import Shown, browser_data, with_page_name
 from diver.pages.source import MEASURED, Source
-from diver.rollouts.measure import with_page_name
 from diver.rollouts.problems import (
     RIGHT,
     WRONG,

@@ -1,5 +1,6 @@
 """The data of the page's group browser, bounded so that the page stays small."""
 
+import dataclasses
 import math
 import re
 from collections import Counter
@@ -10,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from diver.core.formulas import formula_spans
 from diver.core.progress import progress
+from diver.core.rounding import reaches
 from diver.core.tables import clean
 from diver.core.turns import Turn
 from diver.core.types import Grade, Group, Rollout
 from diver.diversity import Diversity, Until, formulas, spaced, textual_dissimilarity
-from diver.diversity.equational import formula_spans
 from diver.pages.mathematics import Formulas
 from diver.pages.page import evenly_spaced, pack, short
-from diver.rollouts.problems import column, pair_values
+from diver.rollouts.problems import column, name_of, pair_values
 
 GROUPS = 200  # default number of groups on a page
 RESPONSES = 64  # responses shown in a group
@@ -41,6 +43,16 @@ class Shown:
     step: int | None = None
     tokenize: str = "whitespace"
     until: Until = "end"
+
+
+def with_page_name(group: Group, prefix: str, threshold: float, usual: int) -> Group:
+    """The group under a name that says where it is from; an outcome without a grade becomes correct or wrong."""
+    problem, step = group.problem, group.problem.meta.get("step")
+    name = f"{prefix}{name_of(problem)}" + (f", step {step}" if step is not None else "")
+    name += f", ragged: {len(group)} responses, not {usual}" if len(group) != usual else ""
+    by_outcome = [Grade.CORRECT if correct else Grade.WRONG for correct in reaches(group.outcomes, threshold)]
+    grades = [r.grade or (None if r.reward is None else v) for r, v in zip(group.rollouts, by_outcome, strict=True)]
+    return dataclasses.replace(group.with_each(grade=grades), problem=dataclasses.replace(problem, id=name))
 
 
 def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:

@@ -7,32 +7,35 @@ temperature.
 
 import dataclasses
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from diver.core.bands import Band
 from diver.core.figures import COLOURS, GREY, drawing, frame, write_lines
 from diver.core.run_folder import find_runs, given_name, run_name
 from diver.core.seeds import fingerprint
-from diver.core.statistics import Estimate, bounds_of, effective_number
-from diver.core.tables import Cell, Measure, Table, counted
+from diver.core.statistics import Estimate
 from diver.core.types import DiverError
-from diver.evaluate import comparison
-from diver.evaluate.comparison import Values
-from diver.evaluate.results import EFFECTIVE, PAIRS, read_results
+from diver.evaluate.comparison import (
+    BEFORE,
+    SAME,
+    Compared,
+    Runs,
+    compare_variants,
+    digests,
+    levels,
+    other_problems,
+    with_seeds,
+)
+from diver.evaluate.results import read_results
 from diver.pages.curves import curves_over_seeds
 from diver.pages.run_record import RunRecord
 from diver.recipe.recipe import flatten
 
-BEFORE = "before training"
-SAME = (*comparison.SETTINGS, "samples")  # settings that all evaluations must share
 MODEL = ("engine", "model.", "content.model.")
 DIGESTS = ("own_code.", "content.")
-Runs = Mapping[int, Mapping[str, Any]]
-"""Seed -> evaluation."""
 
 
 def read_runs(paths: Iterable[str | Path], evaluations: Path | None = None) -> list[RunRecord]:
@@ -96,43 +99,6 @@ def settings_of(run: RunRecord) -> dict[str, str]:
     return {key: str(value) for key, value in flatten(identity).items() if key != "run.seed"}
 
 
-class Compared(NamedTuple):
-    """Variants after training, with notes that the tables do not contain."""
-
-    evaluations: Mapping[str, Runs]
-    tables: dict[str, Table]
-    """`levels`, and `differences` from the baseline if another variant is compared."""
-    bands: dict[str, Band]
-    """Variant -> its difference of Pass@k from the baseline, over k."""
-    notes: list[str]
-    words: dict[str, str]
-    """Variant -> what its band says."""
-
-
-def compare_variants(variants: Mapping[str, Mapping[int, RunRecord]], baseline: str | None = None) -> Compared:
-    """Each variant of `by_variant`, and all of them against `baseline`: by default the first, or of one alone the
-    policy before training."""
-    found = evaluations(variants)
-    baseline = baseline or (BEFORE if len(variants) == 1 and BEFORE in found else next(iter(variants)))
-    if baseline not in found:
-        raise DiverError(f"--baseline {baseline!r}: there is no such variant; there are {', '.join(map(repr, found))}")
-    tables = {"levels": levels(found), "differences": differences(found, baseline)}
-    bands = {}
-    for label, seeds in _others(found, baseline).items():
-        before, after = ([found[of][seed] for seed in sorted(seeds)] for of in (baseline, label))
-        if seeds and (band := comparison.over_k(before, after)):
-            bands[label] = band
-    words = {name: f"{name}, {band.about}: {band.text(name, baseline)}" for name, band in bands.items()}
-    known = {name: table for name, table in tables.items() if table.rows}
-    return Compared(found, known, bands, notes(variants, found, baseline), words)
-
-
-def _others(found: Mapping[str, Runs], baseline: str) -> dict[str, Collection[int]]:
-    """The trained variants besides the baseline, each with the seeds that both have."""
-    others = {label: runs.keys() & found[baseline].keys() for label, runs in found.items()}
-    return {label: seeds for label, seeds in others.items() if label not in (baseline, BEFORE)}
-
-
 def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
     """Label -> seed -> run, in the order given.
 
@@ -183,8 +149,8 @@ def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Ru
                     f"of the first run {reference.get(key)}; evaluate all alike by diver eval RUN, and name its "
                     "folder by --evaluations"
                 )
-        first, these = comparison.digests(reference), comparison.digests(evaluation)
-        if [*first] != [*these] or comparison.other_problems(first, these):
+        first, these = digests(reference), digests(evaluation)
+        if [*first] != [*these] or other_problems(first, these):
             raise DiverError(f"{variants[label][seed].folder}: its held-out problems are not those of the other runs")
     return {**({BEFORE: base} if base else {}), **runs}
 
@@ -207,8 +173,8 @@ def _before(variants: Mapping[str, Mapping[int, RunRecord]]) -> Runs:
     return base
 
 
-def notes(variants: Mapping[str, Mapping[int, RunRecord]], found: Mapping[str, Runs], baseline: str) -> list[str]:
-    """What else differs between variants than their methods and what their labels say, and what is left out."""
+def notes(variants: Mapping[str, Mapping[int, RunRecord]]) -> list[str]:
+    """What else differs between variants than their methods and what their labels say."""
     settings = {label: settings_of(next(iter(of.values()))) for label, of in variants.items()}
     names = sorted({name for of in settings.values() for name in of if not name.startswith("method.")})
     lines = []
@@ -218,82 +184,13 @@ def notes(variants: Mapping[str, Mapping[int, RunRecord]], found: Mapping[str, R
         if len({*values.values()}) > 1 and not all(name in label for label in values):
             what = f"the file of {name.removeprefix('own_code.')}" if name.startswith("own_code.") else name
             lines.append(f"{what} differs: {'; '.join(f'{value} ({label})' for label, value in values.items())}")
-    lines += [
-        f"{label} and {baseline} have no seed in common, so that nothing can be paired"
-        for label, runs in found.items()
-        if not runs.keys() & found[baseline].keys()
-    ]
-    problems = len(next(iter(found[baseline].values()))["per_problem"])
-    for measure, values_of in measured(found):
-        left_out = problems - len(next(iter(values_of[baseline].values())))
-        if left_out and measure.name != "pair_diversity":
-            lines.append(
-                f"{measure.title}: {left_out} of {problems} problems left out, of which a run has too few scored "
-                "samples"
-            )
     return lines
 
 
-def measured(found: Mapping[str, Runs]) -> list[tuple[Measure, dict[str, Values]]]:
-    """Pass@k for the k of the evaluations, in per cent, then the distinct correct solutions of all samples, and the
-    diversity of correct pairs where the evaluations have it. Solutions are counted as they are written where the
-    verifier cannot tell whether two are the same.
-
-    Each comes with its values, label -> seed -> problem, of the problems of which every run has one.
-    """
-    every = [evaluation for runs in found.values() for evaluation in runs.values()]
-    samples, exact = every[0]["samples"], _exact_solutions(found)
-    measures = [Measure(f"pass@{k}", f"Pass@{k}", 100, best=True) for k in every[0]["k"]]
-    title = f"{'Distinct' if exact else comparison.WRITTEN}@{samples}"
-    measures.append(Measure(f"distinct@{samples}", title, digits=2, best=True))
-    if any("pair_diversity" in row for evaluation in every for row in evaluation["per_problem"]):
-        measures.append(Measure("pair_diversity", PAIRS[exact].capitalize(), 100))
-    columns: list[tuple[Measure, dict[str, Values]]] = []
-    for measure in measures:
-        rows = {
-            label: {seed: comparison.values(e, measure.name) for seed, e in of.items()} for label, of in found.items()
-        }
-        known = ~np.isnan([row for of in rows.values() for row in of.values()]).any(axis=0)
-        if measure.name == "pair_diversity":
-            measure = measure._replace(title=f"{measure.title} ({counted(int(known.sum()), 'problem')})")
-        columns.append((measure, {label: {seed: row[known] for seed, row in of.items()} for label, of in rows.items()}))
-    return columns
-
-
-def _exact_solutions(found: Mapping[str, Runs]) -> bool:
-    """Whether the verifier of all evaluations knows when two solutions are the same."""
-    return all(evaluation.get("exact_solutions", True) for runs in found.values() for evaluation in runs.values())
-
-
-def levels(found: Mapping[str, Runs]) -> Table:
-    """Each variant with its number of seeds: means over seeds and problems, with 95 % intervals over both."""
-    columns: dict[Measure, Sequence[Cell]] = {}
-    for measure, values in measured(found):
-        estimates = [comparison.level(values[label], bounds_of(measure.name)) for label in found]
-        columns[measure] = estimates
-        if measure.name == "pair_diversity":
-            effective = Measure("effective_solutions", EFFECTIVE[_exact_solutions(found)].capitalize(), digits=2)
-            columns[effective] = [effective_number(estimate.mean) for estimate in estimates]
-    return Table.of_columns("variant", itertools.starmap(_seeds, found.items()), columns)
-
-
-def _seeds(label: str, seeds: Collection[int]) -> str:
-    return f"{label} ({counted(len(seeds), 'seed')})"
-
-
-def differences(found: Mapping[str, Runs], baseline: str) -> Table:
-    """Each trained variant minus the baseline, with the number of seeds that both have: over these and over problems.
-
-    Not known where they have none in common.
-    """
-    others = _others(found, baseline)
-    columns = {
-        measure._replace(sign="+", best=False): [
-            comparison.difference(values[label], values[baseline], bounds_of(measure.name)) for label in others
-        ]
-        for measure, values in measured(found)
-    }
-    return Table.of_columns(f"minus {baseline}", itertools.starmap(_seeds, others.items()), columns)
+def compare_runs(variants: Mapping[str, Mapping[int, RunRecord]], baseline: str | None = None) -> Compared:
+    """`compare_variants` of the last evaluations of runs, with notes on what else differs between them."""
+    compared = compare_variants(evaluations(variants), baseline)
+    return compared._replace(notes=[*notes(variants), *compared.notes])
 
 
 def draw(found: Mapping[str, Runs], *paths: Path) -> None:
@@ -322,7 +219,7 @@ def draw_curves(variants: Mapping[str, Mapping[int, RunRecord]], *paths: Path) -
 
     Returns the paths that were written: none if the runs have no metric in common.
     """
-    names = [_seeds(label, runs) for label, runs in variants.items()]
+    names = [with_seeds(label, runs) for label, runs in variants.items()]
     panels = curves_over_seeds([[*runs.values()] for runs in variants.values()])
     if panels:
         write_lines(panels, names, *paths)

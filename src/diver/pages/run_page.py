@@ -19,7 +19,7 @@ from diver.pages.band_figure import band_figures
 from diver.pages.curves import curves_data
 from diver.pages.front_figure import UNTRAINED, front_svg
 from diver.pages.groups import GROUPS, Shown, browser_data
-from diver.pages.over_seeds import by_variant, check_evaluated, compare_variants, settings_of
+from diver.pages.over_seeds import by_variant, check_evaluated, compare_runs, settings_of
 from diver.pages.run_record import RunRecord, compare, conclusion, conditions, model_and_method, progress, run_alerts
 
 STEPS = 20  # steps of a run whose groups are shown
@@ -188,7 +188,7 @@ def against_each_other(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
         seeds = {(recipe, run.recipe("run").get("seed", 0)) for recipe, run in zip(recipes, runs, strict=True)}
         if not len({*recipes}) < len(runs) == len(seeds):
             runs = [dataclasses.replace(run, name=name) for run, name in zip(runs, names, strict=True)]
-        compared = compare_variants(by_variant(runs))
+        compared = compare_runs(by_variant(runs))
     except DiverError as error:
         note, shown = f"Not compared with each other: {page.text(error)}.", ""
     else:

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import NonNegativeFloat
 
+from diver.core.extras import STUDIES
 from diver.core.settings import PositiveInt, settings
 
 
@@ -170,8 +171,8 @@ class Data(Source):
 class Entry(NamedTuple):
     """A testbed: a task whose problems are generated, with an exact verifier and a starting policy.
 
-    Its problems are a function in `diver.tasks.testbeds.PROBLEMS`, its grader is one of `diver.grading.GRADERS` or
-    an environment.
+    Its problems are a function in `diver.tasks.testbeds.PROBLEMS`, or an entry point of the group `diver.testbeds`. Its
+    grader is one of `diver.grading.GRADERS` or an environment.
     """
 
     settings: str
@@ -185,9 +186,9 @@ class Entry(NamedTuple):
 TESTBEDS = {
     "countdown": Entry("countdown"),
     "maze": Entry("maze"),
-    "textworld": Entry("textworld", extra="textworld"),
+    "textworld": Entry("textworld"),
     "reasoning-gym": Entry("reasoning_gym", extra="reasoning-gym", tasks=True),
 }
 
-POLICIES = ("countdown", "maze", "graph-coloring", "maze-cells")
+POLICIES = ("countdown", *STUDIES["policies"])
 """Starting policies, made by `scripts/starting_policy.py`: the first is in this package, the others in `studies/`."""

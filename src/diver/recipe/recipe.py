@@ -16,12 +16,12 @@ from typing import Any
 
 from diver.core.settings import Errors, merge, read, settings
 from diver.core.types import DiverError
+from diver.grading.settings import Verification
 from diver.methods import Method
 from diver.methods.diver import DiverMix
 from diver.methods.registry import DEFAULT, method_named
 from diver.recipe.data import Data
 from diver.recipe.sections import Cluster, Evaluation, Log, Model, Run, Sampling, Train, Trl
-from diver.recipe.verification import Verification
 
 
 @settings

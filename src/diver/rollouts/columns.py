@@ -1,4 +1,4 @@
-"""The columns of foreign files that hold the parts of a rollout (layouts.toml), and the parts of a row."""
+"""The columns of foreign files that hold the parts of a rollout, and the parts of a row."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from diver.core.columns import COLUMNS
 from diver.core.files import packaged_table
 from diver.core.settings import settings
 from diver.core.types import Group
@@ -14,7 +15,12 @@ DATA = packaged_table("diver.rollouts", "layouts.toml")
 Row = Mapping[str, Any]
 Names = Mapping[str, Sequence[str]]
 """Dotted paths of columns for each part of a rollout; the first that exists counts."""
-NAMES: dict[str, Sequence[str]] = DATA["names"]
+PARTS = "response outcome answer step entropy logprobs length truncated advantage".split()
+NAMES: dict[str, Sequence[str]] = {
+    "problem": [*COLUMNS["prompt"], *COLUMNS["problem_id"]],
+    **dict.fromkeys(("id", "group", "source", "by", "grader", "accepted"), ()),
+    **{part: COLUMNS[part] for part in PARTS},
+}
 OUTCOMES = NAMES["outcome"]
 SOURCES: Sequence[str] = DATA["layouts"]["named columns"]["source"]
 

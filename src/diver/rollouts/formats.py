@@ -17,11 +17,11 @@ from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Any
 
+from diver.core import formats
 from diver.core.files import Rows, table
+from diver.core.formats import load_json, numbered
 from diver.core.types import DiverError
 from diver.rollouts.values import content_text
-from diver.tasks import formats
-from diver.tasks.formats import load_json, numbered
 
 # What reading a zip raises where it is damaged.
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError)

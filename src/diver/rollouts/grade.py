@@ -11,27 +11,26 @@ import numpy as np
 
 from diver.core.extras import require
 from diver.core.figures import write_intervals
-from diver.core.files import JsonlLog, WorkFolder, to_json, write_jsonl, write_text
+from diver.core.files import JsonlLog, Log, MemoryLog, WorkFolder, to_json, write_jsonl, write_text
 from diver.core.progress import progress_bar
 from diver.core.rounding import reaches
 from diver.core.seeds import digest
-from diver.core.settings import Positional, settings
+from diver.core.settings import Positional, parse_ks, settings
 from diver.core.statistics import Estimate, bounds_of, by_problem, interval, pass_at_k
 from diver.core.tables import Cell, Export, Measure, Table, counted, export, write_table
-from diver.core.types import Grade, Problem, Rollout
-from diver.evaluate.config import parse_ks
-from diver.evaluate.evaluate import AUTO, CHUNK, SCORED, answer, grader_for
-from diver.evaluate.results import Log, MemoryLog
+from diver.core.types import SCORED, Grade, Problem, Rollout
 from diver.grading import Verification, get_grader
 from diver.grading import grade as verify_grade
+from diver.grading.by_name import AUTO, answer, grader_for
 from diver.grading.extraction import opens_thought
+from diver.grading.references import final_answer, is_letter
 from diver.rollouts import Columns, Rollouts, read_rollouts
 from diver.rollouts.dependence import dependence
-from diver.rollouts.known import known_problems, without_reference
+from diver.rollouts.known import ProblemsOfRun, known_problems, without_reference
 from diver.rollouts.problems import name_of, owner
 from diver.rollouts.reader import THRESHOLD, largest_outcome, scale_note
-from diver.tasks.references import final_answer, is_letter
 
+CHUNK = 4096  # responses per call: equal answers are graded once, and rows are stored before a kill loses many
 NOTE = (
     "Per cent, with 95 % intervals over problems; Pass@k is the unbiased estimate from all samples. Agreement: of the "
     "graded responses that have a label, those whose grade says the same."
@@ -109,7 +108,7 @@ class Graded(WorkFolder):
     option = "--out"
 
 
-def run(config: GradeConfig) -> Table:
+def run(config: GradeConfig, problems_of_run: ProblemsOfRun | None = None) -> Table:
     """Grade what is not graded yet, print the table, and write the results where `out` names a folder."""
     require("scipy")
     print_note = config.notes()
@@ -121,7 +120,7 @@ def run(config: GradeConfig) -> Table:
         print_note(str(found))
     for note in without_reference(rollouts, config.grader):
         print_note(f"{path}: {note}")
-    problems, graded_by = known_problems(rollouts, path, config.grader)
+    problems, graded_by = known_problems(rollouts, path, config.grader, problems_of_run)
     for note in [graded_by, *sorted({grader_for(problem, config.grader).note for problem in problems})]:
         if note:
             print_note(note)

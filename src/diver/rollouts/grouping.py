@@ -5,7 +5,7 @@ Rows with the same prompt answer the same problem, unless they say otherwise:
 1. An id, such as `example_id` or `idx`, tells problems apart if some responses to the prompt share a value of it. If
    every response has a different value, the column numbers rows or samples. If one value occurs with different
    prompts, it numbers samples or turns. Neither counts: the prompt is the problem. Images and the columns of
-   `ids.certain` in layouts.toml count in any case.
+   `certain` in core/columns.toml count in any case.
 2. Passages that the prompt asks about, such as `context`, tell problems apart. So do reference answers that differ.
 
 If the layout has a group id, or the user names the column of the problem, only that column is used.
@@ -16,12 +16,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from diver.core.columns import COLUMNS
 from diver.core.seeds import digest
 from diver.core.types import Group
 from diver.rollouts.columns import Part
-from diver.rollouts.named import IDS, rank_of_id
+from diver.rollouts.named import rank_of_id
 
-CONTEXTS = frozenset((*IDS["passages"], *IDS["contexts"]))
+CONTEXTS = frozenset((*COLUMNS["passages"], *COLUMNS["contexts"]))
 
 
 def grouped(
@@ -115,7 +116,7 @@ def _by_id(parts: Sequence[Part], not_ids: set[str]) -> tuple[str, dict[int | No
         for part in parts:
             by_id.setdefault((part.ids or {}).get(column), []).append(part)
         sizes = [sum(len(part.group) for part in of) for value, of in by_id.items() if value is not None]
-        always = column == certain or column in IDS["passages"]
+        always = column == certain or column in COLUMNS["passages"]
         if len(sizes) > 1 and (always or (column not in not_ids and max(sizes) > 1)):
             return column, by_id
         if column == certain and len(by_id) == 1:  # alone here, it may be one of several at another step
@@ -138,7 +139,7 @@ def _are_apart(files: Sequence[Path | None], part: Part) -> bool:
 
 def _varied(parts: Sequence[Part]) -> str:
     """A column of what else a problem asks about that has several values; "" if there is none."""
-    return next((c for c in IDS["contexts"] if len({(part.ids or {}).get(c) for part in parts} - {None}) > 1), "")
+    return next((c for c in COLUMNS["contexts"] if len({(part.ids or {}).get(c) for part in parts} - {None}) > 1), "")
 
 
 def _note(notes: list[str], what: str, details: str, prompt: str) -> None:

@@ -5,26 +5,28 @@ answer, such as the numbers of Countdown. Others answer what their rows say.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from diver.core.types import DiverError, Group, Problem
-from diver.evaluate.evaluate import AUTO
-from diver.evaluate.of_run import read_run
 from diver.grading import get_grader
+from diver.grading.by_name import AUTO
+from diver.grading.references import after_hashes, answer_and_verifier, by_index, is_letter
 from diver.rollouts import Rollouts
 from diver.rollouts.layouts import EVAL, TRAIN
-from diver.tasks.references import after_hashes, answer_and_verifier, by_index, is_letter
-from diver.tasks.splits import load
 
 BY_ANSWER = ("math", "gsm8k", "choice", "math-verify")  # graders that need only the reference answer
 OTHERWISE = "--grader math grades by the reference answers in the rollouts"
 Reasoned = tuple[Problem, str]
 """The problem of a row, and why its verifier grades it."""
+ProblemsOfRun = Callable[[Path], Sequence[Problem]]
+"""The problems of the run whose folder contains a path; `diver grade` passes that of `evaluate`."""
 
 
-def known_problems(rollouts: Rollouts, path: Path, grader: str) -> tuple[list[Problem], str]:
+def known_problems(
+    rollouts: Rollouts, path: Path, grader: str, of_run: ProblemsOfRun | None
+) -> tuple[list[Problem], str]:
     """The problem of each group, and a line on which graders grade them and why, which is empty if one was named.
 
     Raises:
@@ -36,7 +38,7 @@ def known_problems(rollouts: Rollouts, path: Path, grader: str) -> tuple[list[Pr
             "them, and the same `diver eval` command with --grader NAME adds those of another grader"
         )
     if TRAIN in rollouts.layouts and grader not in BY_ANSWER:
-        found = [(problem, "as the recipe of the run says") for problem in _of_recipe(rollouts, path)]
+        found = [(problem, "as the recipe of the run says") for problem in _of_recipe(rollouts, path, of_run)]
     else:
         found = [_of_row(group, path, grader) for group in rollouts]
         for by_options in (_by_index, _by_letters) if grader == AUTO else ():
@@ -92,10 +94,12 @@ def _by_letters(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reas
     return {i: (replace(p, verifier="choice"), why) for i, p in lettered.items()}
 
 
-def _of_recipe(rollouts: Rollouts, path: Path) -> Iterator[Problem]:
+def _of_recipe(rollouts: Rollouts, path: Path, of_run: ProblemsOfRun | None) -> Iterator[Problem]:
     """The problem of each group, from the data of the run whose folder contains `path`."""
+    if of_run is None:
+        raise DiverError(f"{path}: the command `diver grade` reads the problems of a run; {OTHERWISE}")
     try:
-        problems, *_ = load(read_run(path.resolve()).recipe.data, None, 0)
+        problems = of_run(path)
     except DiverError as error:
         raise DiverError(f"{path}: the problems of its run cannot be read ({error}); {OTHERWISE}") from error
     by_id = {problem.id: problem for problem in problems}

@@ -3,27 +3,21 @@
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from diver.core.extras import require
 from diver.core.figures import write_intervals
 from diver.core.files import read_json, to_json, write_jsonl, write_text
 from diver.core.progress import progress
-from diver.core.rounding import reaches
 from diver.core.run_folder import given_name, run_name
-from diver.core.settings import NonNegativeInt, Positional, settings
-from diver.core.statistics import effective_number
+from diver.core.settings import NonNegativeInt, Positional, parse_ks, settings
+from diver.core.statistics import ABOUT_PAIRS, effective_number
 from diver.core.tables import Cell, Export, Log, Table, clean, markdown
 from diver.core.tables import Measure as Column
-from diver.core.types import DiverError, Grade, Group
-from diver.diversity import Diversity, Until, resolve, unspaced_note, with_diversity
-from diver.evaluate.config import parse_ks
-from diver.evaluate.results import ABOUT_PAIRS
-from diver.pages import page
-from diver.pages.groups import GROUPS, Shown, browser_data
+from diver.core.types import DiverError, Group
+from diver.diversity import Diversity, resolve, unspaced_note, with_diversity
 from diver.rollouts import Columns, read_rollouts
 from diver.rollouts.dependence import dependence
 from diver.rollouts.files import check_out
@@ -34,18 +28,24 @@ from diver.rollouts.problems import (
     ProblemTable,
     column,
     group_row,
-    name_of,
     owner,
     pair_columns,
     problem_table,
     summary,
     support_of,
-    title,
 )
 from diver.rollouts.reader import THRESHOLD, largest_outcome, scale_note
 
-FILES = ("groups.jsonl", "index.html", "summary.json")  # written to --out
+PAGE = "index.html"
+FILES = ("groups.jsonl", PAGE, "summary.json")  # written to --out
 NOTE = f"Means over problems, with 95 % intervals. {ABOUT_PAIRS}"
+
+
+class Measurement(NamedTuple):
+    """The measured groups of each path, or of each value of --by in it, and their table of problems."""
+
+    groups: dict[str, list[Group]]
+    tables: dict[str, ProblemTable]
 
 
 @settings
@@ -92,10 +92,17 @@ class Measure(Columns, Export):
         return list(dict.fromkeys(name.strip() for name in self.metrics.split(",") if name.strip()))
 
 
-def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
-    """Measure the rollouts, log the summary, and write the results where `out` names a folder; the tables by name."""
+WritePage = Callable[[Path, Measure, Measurement], Any]
+
+
+def run(config: Measure, log: Log = print, write_page: WritePage | None = None) -> dict[str, ProblemTable]:
+    """Measure the rollouts, log the summary, and write the results where `out` names a folder; the tables by name.
+
+    `write_page` writes the page into `out`; without it, there is none.
+    """
     out = config.out
-    files = [*FILES, *(path.name for path in config.paths(Path()))]
+    names = [name for name in FILES if write_page or name != PAGE]
+    files = [*names, *(path.name for path in config.paths(Path()))]
     if out is not None:
         check_out(out, files, paths_of(config.rollouts).values(), mine=_has_results(out))
     require("scipy")  # SciPy computes the intervals
@@ -118,8 +125,8 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
         log(f"no Pass@k for k = {', '.join(beyond)}: the most responses to a problem are {largest}")
     tables = {name: problem_table(measured_groups, ks, config.threshold) for name, measured_groups in groups.items()}
     result = table_of(tables)
-    upright = result.upright()
-    config.show(result, f"\n{markdown(upright[0], upright[1:])}\n{NOTE}", show)
+    header, *rows = result.upright()
+    config.show(result, f"\n{markdown(header, rows)}\n{NOTE}", show)
     if out is not None:
         of_paths = {
             name: {
@@ -138,26 +145,8 @@ def run(config: Measure, log: Log = print) -> dict[str, ProblemTable]:
         summaries = {"metrics": config.names, "diversity": dataclasses.asdict(config.diversity), "rollouts": of_paths}
         write_text(out / "summary.json", to_json(summaries) + "\n")  # first: it says whose the folder is
         write_jsonl(out / "groups.jsonl", _rows(groups, ks, config.threshold))
-        shown = []
-        for name, of_path in groups.items():
-            prefix, usual = f"{name}: " if len(groups) > 1 else "", usual_size(of_path)
-            shown += [with_page_name(group, prefix, config.threshold, usual) for group in of_path]
-        write_browser(
-            out / "index.html",
-            shown,
-            title=", ".join(groups),
-            about={
-                "groups": len(shown),
-                "responses": sum(map(len, shown)),
-                "metrics": ", ".join(map(title, config.names)),
-                "steps": config.steps,
-            },
-            table=upright,
-            note=NOTE,
-            limit=config.groups,
-            tokenize=config.diversity.tokenize,
-            until=config.diversity.until,
-        )
+        if write_page:
+            write_page(out / PAGE, config, Measurement(groups, tables))
         config.write(result, out)
         if figures := config.figure_paths(out):
             write_intervals(result, *figures)
@@ -235,50 +224,6 @@ def table_of(tables: Mapping[str, ProblemTable]) -> Table:
         ]
         columns |= pair_columns(kind, of_each[kind], support)
     return Table.of_columns("rollouts", tables, columns)
-
-
-def write_browser(
-    path: Path,
-    groups: Sequence[Group],
-    *,
-    title: str,
-    about: Mapping[str, object] = MappingProxyType({}),
-    table: Sequence[Sequence[str]] = (),
-    note: str = "",
-    limit: int = GROUPS,
-    tokenize: str = "whitespace",
-    until: Until = "end",
-) -> Path:
-    """Write a page with the group browser for groups of any origin, and return its path.
-
-    Args:
-        title: the headline.
-        about: label -> value, shown under the headline.
-        table: a header row and rows, shown as text.
-        note: a text below the table.
-        limit: the maximum number of groups that are shown, evenly spaced.
-        tokenize: that of `diversity`, for the matrix.
-        until: that of `diversity`, for the matrix and the formulas.
-    """
-    index = page.evenly_spaced(len(groups), limit)
-    browser = browser_data([Shown(groups[i], tokenize=tokenize, until=until) for i in index], limit)
-    parts = (
-        page.header("diver measure", title, page.facts(about)),
-        page.section("Summary", f'{page.text_table(table)}<p class="note">{page.text(note)}</p>') if table else "",
-        page.groups_section(browser, len(groups)),
-    )
-    write_text(Path(path), page.document(title, parts, {"runs": [""], "browser": browser}))
-    return Path(path)
-
-
-def with_page_name(group: Group, prefix: str, threshold: float, usual: int) -> Group:
-    """The group under a name that says where it is from; an outcome without a grade becomes correct or wrong."""
-    problem, step = group.problem, group.problem.meta.get("step")
-    name = f"{prefix}{name_of(problem)}" + (f", step {step}" if step is not None else "")
-    name += f", ragged: {len(group)} responses, not {usual}" if len(group) != usual else ""
-    by_outcome = [Grade.CORRECT if correct else Grade.WRONG for correct in reaches(group.outcomes, threshold)]
-    grades = [r.grade or (None if r.reward is None else v) for r, v in zip(group.rollouts, by_outcome, strict=True)]
-    return dataclasses.replace(group.with_each(grade=grades), problem=dataclasses.replace(problem, id=name))
 
 
 def _rows(groups: Mapping[str, Sequence[Group]], ks: Sequence[int], threshold: float) -> Iterator[dict[str, Any]]:

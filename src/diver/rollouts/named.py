@@ -7,17 +7,16 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
+from diver.core.columns import COLUMNS, first_value, needed, value_at
 from diver.core.endings import is_cut_off
 from diver.core.files import InvalidRow
 from diver.core.seeds import digest
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.diversity import action_key
+from diver.grading.references import final_answer, options_in
 from diver.rollouts import values
-from diver.rollouts.columns import DATA, NAMES, OUTCOMES, SESSION, SOURCES, File, Part, Row
-from diver.tasks.references import final_answer, options_in
-from diver.tasks.sources import first_value, needed, value_at
+from diver.rollouts.columns import NAMES, OUTCOMES, SESSION, SOURCES, File, Part, Row
 
-IDS = DATA["ids"]
 LONGEST_NAME = 200
 LONGEST_JSON = 100_000  # maximum characters of a JSON value that is parsed
 _NUMBERED = r"_?(?:ng_)?(?:problem|question|prompt|example|unique|task|item|instance|doc|group|query|puzzle|challenge)"
@@ -262,7 +261,7 @@ def _ids(row: Row) -> tuple[dict[str, int], str]:
     Ids of problems come first, then other ids, then both without the number at their end. Images, options and contexts
     count as ids.
     """
-    nested = {f"{inside}.{name}": value for inside in IDS["inside"] for name, value in _inside(row, inside).items()}
+    nested = {f"{inside}.{name}": value for inside in COLUMNS["inside"] for name, value in _inside(row, inside).items()}
     fields = {**row, **nested}
     columns = sorted((name for name in fields if rank_of_id(name) < 2), key=rank_of_id)
     found = {name: value for name in columns if (value := _id(fields[name], rank_of_id(name))) is not None}
@@ -271,20 +270,20 @@ def _ids(row: Row) -> tuple[dict[str, int], str]:
         for name, value in found.items()
         if (match := (SESSION.fullmatch(value) if name == "uid" else None) or NUMBERED.fullmatch(value))
     }
-    source = _first(row, IDS["benchmarks"])  # two benchmarks may number their problems alike
+    source = _first(row, COLUMNS["benchmark"])  # two benchmarks may number their problems alike
     source = source if _is_name(source) else ""
     ids = {name: hash((source, value)) for name, value in (found | shorter).items()}
-    certain = next((name for name, others in IDS["certain"].items() if name in ids and row.keys() >= {*others}), "")
-    for name in IDS["images"]:
+    certain = next((name for name, others in COLUMNS["certain"].items() if name in ids and row.keys() >= {*others}), "")
+    for name in COLUMNS["images"]:
         if (images := value_at(row, name)) and isinstance(images, str | bytes | list | Mapping):
             ids[name] = hash(json.dumps(images, default=str))
             single = not isinstance(images, list) or len(images) == 1  # several images may come from tools
             certain = certain or name * single
-    if options := options_in(row, value_at):  # the order of options does not tell problems apart
+    if options := options_in(row):  # the order of options does not tell problems apart
         texts = options.values() if isinstance(options, Mapping) else options
         ids["options"] = hash(json.dumps(sorted(map(str, texts))))
         certain = certain or "options"
-    beside = {name: row.get(name) for name in (*IDS["passages"], *IDS["contexts"])}
+    beside = {name: row.get(name) for name in (*COLUMNS["passages"], *COLUMNS["contexts"])}
     contexts = {
         name: hash(json.dumps(value, default=str))
         for name, value in beside.items()
@@ -351,7 +350,7 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
         "step": file.step if step is None else step,
         "by": texts.get("by"),
         "grader": texts.get("grader"),
-        "options": options_in(row, value_at),
+        "options": options_in(row),
         # only grading needs the answer, and reports its absence
         "accepted": _first(row, file.names["accepted"]),
         "answer_kind": type(answer).__name__ if isinstance(answer, list | dict) else None,

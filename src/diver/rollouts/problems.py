@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike
 
 from diver.core.rounding import reaches
 from diver.core.statistics import (
+    EFFECTIVE,
+    PAIRS,
+    SUPPORT,
     Estimate,
     bounds_of,
     by_problem,
@@ -25,7 +28,6 @@ from diver.core.tables import Cell, Measure, clean
 from diver.core.types import Group, Problem, Rollout
 from diver.diversity import action_key, formulas, metrics, textual_dissimilarity
 from diver.diversity.equational import unique_fractions
-from diver.evaluate.results import EFFECTIVE, PAIRS, SUPPORT
 from diver.grading.base import same_formulas
 
 if TYPE_CHECKING:

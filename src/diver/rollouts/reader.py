@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diver.core.files import read_jsonl
+from diver.core.formats import NoRows
 from diver.core.progress import progress
 from diver.core.run_folder import trained_counts, trained_note
 from diver.core.seeds import digest
@@ -19,7 +20,6 @@ from diver.rollouts.files import RolloutFile, rollout_files
 from diver.rollouts.formats import READERS, rows_within
 from diver.rollouts.grouping import grouped
 from diver.rollouts.layouts import LAYOUTS, NAMED, TRAIN, parts
-from diver.tasks.formats import NoRows
 
 if TYPE_CHECKING:
     import pandas as pd

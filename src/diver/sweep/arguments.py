@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from diver.core.run_folder import find_runs, given_name
-from diver.core.settings import PositiveInt
+from diver.core.settings import PositiveInt, parse_ks
 from diver.core.types import DiverError
-from diver.evaluate.config import parse_ks, parse_numbers
+from diver.evaluate.config import parse_numbers
 from diver.evaluate.of_run import check_contents, read_run
 from diver.recipe.load import RecipeArguments, parse_seeds, split
 from diver.sweep.plan import HELD_OUT, Plan, Setting

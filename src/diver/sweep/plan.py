@@ -2,9 +2,10 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from diver.core.types import DiverError
 from diver.evaluate.config import EvalConfig
@@ -16,6 +17,9 @@ from diver.recipe.recipe import Recipe
 from diver.sample.blend import model_folder
 from diver.tasks.benchmarks import Loaded
 from diver.tasks.testbeds import is_testbed
+
+if TYPE_CHECKING:
+    from diver.train.trainer import Trainer
 
 SELECTION, HELD_OUT = "selection", "held-out"
 UNTRAINED = "untrained"
@@ -52,6 +56,9 @@ class Plan:
         seeds: those that choose pairs; a setting may have more, which are only judged.
         selection: how many of the evaluation problems choose; the others judge.
         out: the folder of the runs; `records` is the file of what is kept, and `prefix` begins its names.
+        measure: what a record has of a policy in place of its front, from the recipe and the folder of its run, None
+            for the untrained policy. A function at the top of a module, or `functools.partial` of one.
+        trainer: a class in place of the trainer.
     """
 
     recipe: Path
@@ -67,6 +74,8 @@ class Plan:
     out: Path
     records: Path
     prefix: str = ""
+    measure: Callable[[Recipe, Path | None], Mapping[str, Any]] | None = None
+    trainer: "type[Trainer] | None" = None
 
     def __post_init__(self) -> None:
         labels = [setting.label for setting in self.settings]
@@ -80,8 +89,13 @@ class Plan:
 
     @property
     def grid(self) -> list[Pair]:
-        """The pairs of a trained policy: alpha 0 is the untrained one, which is sampled once."""
-        return [Pair(alpha, t) for alpha in self.alphas if alpha for t in self.temperatures]
+        """The pairs of a trained policy: alpha 0 is the untrained one, which is sampled once. None with `measure`."""
+        return [] if self.measure else [Pair(alpha, t) for alpha in self.alphas if alpha for t in self.temperatures]
+
+    @property
+    def untrained(self) -> list[Pair]:
+        """The pairs of the untrained policy."""
+        return [] if self.measure else [Pair(0.0, t) for t in self.temperatures]
 
     def setting(self, label: str) -> Setting:
         return next(setting for setting in self.settings if setting.label == label)

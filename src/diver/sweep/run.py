@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from diver.sweep.choose import key, pairs_of
 from diver.sweep.plan import HELD_OUT, SELECTION, UNTRAINED, Plan, Setting, slug
 from diver.train.parallel import Run, run_all
 
+if TYPE_CHECKING:
+    from diver.train.trainer import Trainer
+
 POINTS = 60  # maximum length of a training curve in a record: the means of as many blocks of steps
 
 
@@ -40,7 +43,7 @@ def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
         check(plan)
         tasks: dict[Path, Run] = {}
         base = record(plan, UNTRAINED)
-        if not base or not {key(Pair(0.0, t)) for t in plan.temperatures} <= base["fronts"][HELD_OUT].keys():
+        if not base or not {key(pair) for pair in plan.untrained} <= base["fronts"][HELD_OUT].keys():
             tasks[plan.out] = Run(UNTRAINED, partial(untrained, plan), plan.out, 0)
         for setting in chosen:
             for seed in setting.seeds:
@@ -68,7 +71,7 @@ def check(plan: Plan) -> None:
     if other := [name for name, r in known.items() if r["samples"] != plan.samples]:
         samples = known[other[0]]["samples"]
         raise DiverError(f"{plan.records}: {other[0]} has {samples} samples, not {plan.samples}; give another --out")
-    if known:
+    if known and not plan.measure:
         parts = plan.problems(plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0]))
         digests = {part: digest(*map(problem_digest, of.problems)) for part, of in parts.items()}
         if other := [n for n, r in known.items() if any(v != digests[part] for part, v in r["problems"].items())]:
@@ -107,6 +110,8 @@ def record(plan: Plan, label: str, seed: int | None = None) -> dict[str, Any] | 
 
 def missing(plan: Plan, setting: Setting, found: Mapping[str, Any]) -> list[Pair]:
     """The pairs that are chosen for a setting and not yet sampled on the held-out problems; none before the choice."""
+    if plan.measure:
+        return []
     known = found["fronts"][HELD_OUT]
     wanted = pairs_of(plan, records.read(plan.records), setting.label)
     return [pair for pair in wanted if pair.alpha and key(pair) not in known]
@@ -123,7 +128,7 @@ def in_order(*calls: Callable[[], object]) -> None:
 def make(plan: Plan, setting: Setting, seed: int) -> None:
     """Train, sample the grid on the selection problems, and add the record."""
     if seed not in setting.folders:
-        train(plan.trained(setting, seed))
+        train(plan.trained(setting, seed), plan.trainer)
     folder = plan.folder(setting, seed)
     step = checkpoint(plan, setting, seed)[0]
     rows = [row for _, row in read_jsonl(folder / "metrics.jsonl", appended=True) if row["step"] <= step]
@@ -142,7 +147,10 @@ def make(plan: Plan, setting: Setting, seed: int) -> None:
         "problems": {},
         "evaluated_at": provenance().get("commit"),
     }
-    add(plan, found, [counts(plan, setting, seed, SELECTION, plan.grid)])
+    if plan.measure:
+        add(plan, {**found, **plan.measure(plan.recipe_of(setting, seed), folder)}, [])
+    else:
+        add(plan, found, [counts(plan, setting, seed, SELECTION, plan.grid)])
 
 
 def judge(plan: Plan, setting: Setting, seed: int, pairs: Sequence[Pair]) -> None:
@@ -155,19 +163,22 @@ def judge(plan: Plan, setting: Setting, seed: int, pairs: Sequence[Pair]) -> Non
 def untrained(plan: Plan) -> None:
     """Sample the untrained policy at every temperature on all problems, and add its record."""
     setting = plan.setting(plan.baseline)
-    pairs = [Pair(0.0, t) for t in plan.temperatures]
+    seed = setting.seeds[0]
     found: dict[str, Any] = {"setting": UNTRAINED, "samples": plan.samples, "problems": {}, **provenance()}
     found["fronts"] = {SELECTION: {}, HELD_OUT: {}}
-    add(plan, found, [counts(plan, setting, setting.seeds[0], part, pairs) for part in (SELECTION, HELD_OUT)])
+    if plan.measure:
+        add(plan, {**found, **plan.measure(plan.recipe_of(setting, seed), None)}, [])
+    else:
+        add(plan, found, [counts(plan, setting, seed, part, plan.untrained) for part in (SELECTION, HELD_OUT)])
 
 
-def train(recipe: Recipe) -> None:
+def train(recipe: Recipe, trainer: "type[Trainer] | None" = None) -> None:
     """Train to the last step."""
     from diver.train.trainer import Trainer
 
     with contextlib.closing(open_run(recipe)) as folder:
         if folder.saved_step() < recipe.train.steps:
-            Trainer(recipe, folder).run()
+            (trainer or Trainer)(recipe, folder).run()
 
 
 def checkpoint(plan: Plan, setting: Setting, seed: int) -> tuple[int, Path]:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from diver.core.files import packaged_table
+from diver.core.formats import READERS
 from diver.core.seeds import stream_seed
 from diver.core.settings import import_object, read, settings
 from diver.core.types import DiverError, Problem
 from diver.grading.choice import LETTERS, listed, options_of, prompt_with_options
 from diver.grading.custom import check_function
 from diver.recipe.data import Data, Source
-from diver.tasks.formats import READERS
 from diver.tasks.rows import IMPORT_PATH, Adapt
 from diver.tasks.sources import load_problems, question_only
 from diver.tasks.testbeds import generate, is_testbed

@@ -26,10 +26,10 @@ import numpy as np
 from diver.core.seeds import distinct
 from diver.core.settings import choose, read
 from diver.core.types import DiverError, Grade, Problem
-from diver.grading.answer_end import tagged_answer
+from diver.grading.answer_end import tags_of
 from diver.grading.base import Grader, PendingCall, defer
 from diver.grading.brackets import closing
-from diver.grading.extraction import after_thought, last_tags
+from diver.grading.extraction import after_thought, boxed_answer, last_tags
 from diver.grading.workers import Failure, shared_pool
 from diver.recipe.data import ReasoningGym
 
@@ -231,7 +231,12 @@ class ReasoningGymGrader(Grader):
         return final_answer(response) or ""
 
     def answer_end(self, response: str, problem: Problem, correct: bool) -> int | None:
-        return tagged_answer(response)
+        """The end of the first answer tags that hold what the last ones hold, else of a box."""
+        text = after_thought(response)
+        places = tags_of(text)
+        if not places:
+            return boxed_answer(response)
+        return len(response) - len(text) + next(end for at, end in places if at == places[-1].text)
 
 
 class GraphColoring(ReasoningGymGrader):

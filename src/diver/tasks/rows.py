@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from diver.core.extras import missing
+from diver.core.formats import READERS, Rows
 from diver.core.seeds import ROW_FILES
 from diver.core.types import DiverError
 from diver.grading.custom import check_function
 from diver.recipe.data import Source
 from diver.tasks import hub
-from diver.tasks.formats import READERS, Rows
 
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 Adapt = Callable[[Mapping[str, Any]], Mapping[str, Any]]

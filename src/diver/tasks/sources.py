@@ -1,14 +1,8 @@
 """Where problems come from: JSONL, parquet in verl's or TRL's layout, a data set on the Hugging Face
 hub, or a function.
 
-A row gives a prompt (a question or chat messages) and an answer, under names that are tried in order:
-
-| layout | prompt | answer |
-|---|---|---|
-| ours | `problem` | `answer` |
-| GSM8K | `question` | `answer`, what follows `####` |
-| TRL | `prompt` (text or messages) | `answer`, else `solution` |
-| verl | `prompt` (messages) | `reward_model.ground_truth` |
+A row gives a prompt (a question or chat messages) and an answer, under the names of core/columns.toml, which are tried
+in order: also in the layouts of GSM8K (what follows `####`), of TRL and of verl (`reward_model.ground_truth`).
 
 `columns` gives other names, with a dot for a field inside a column. A user's function ("my_module:my_function", without
 arguments) returns such rows as dicts, or `Problem`s.
@@ -18,30 +12,26 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from diver.core.columns import COLUMNS, first_value, needed
 from diver.core.files import InvalidRow
+from diver.core.formats import Rows
 from diver.core.types import DiverError, Problem
 from diver.grading import EnvironmentGrader, get_grader
 from diver.grading.choice import options_of, prompt_with_options
+from diver.grading.references import after_hashes, answer_and_verifier, by_index, options_in, text_of
 from diver.recipe.data import Source
-from diver.tasks.formats import Rows
-from diver.tasks.references import after_hashes, answer_and_verifier, by_index, options_in, text_of
 from diver.tasks.rows import Adapt, adapted, read_rows
 
 NONE_GIVEN = ("proof", "notfound")
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "prompt": ("problem", "question", "prompt", "messages"),
-    "answer": ("answer", "solution", "reward_model.ground_truth", "ground_truth"),
-    "id": ("id", "extra_info.index"),
-    "source": ("source", "data_source"),
-}
-"""The parts of a row, each with the column names that are tried, in order."""
-BESIDE = "context passage paragraph article document story premise input system system_prompt".split()
+PARTS = ("prompt", "answer", "id", "source")
+"""The parts of a row that `columns` may name."""
+BESIDE = dict.fromkeys(column for part in ("passages", "contexts") for column in COLUMNS[part])
 """Columns of texts that a question may refer to."""
 THREE_WORDS = re.compile(r"(?:\b[A-Za-z]{2,}[,;:.]? +){3}")
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -68,8 +58,8 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
         )
     if source.verifier != "auto":
         get_grader(source.verifier, f"{prefix}verifier")
-    if unknown := set(source.columns) - set(COLUMNS):
-        raise DiverError(f"{prefix}columns: unknown {', '.join(sorted(unknown))}; choose from {', '.join(COLUMNS)}")
+    if unknown := set(source.columns) - {*PARTS}:
+        raise DiverError(f"{prefix}columns: unknown {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")
     if source.limit is not None and source.limit < 1:
         raise DiverError(f"{prefix}limit: must be at least 1, not {source.limit}")
     rows, notes = read_rows(source, f"{prefix}path")
@@ -98,7 +88,7 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
 def _options(error: InvalidRow, prefix: str) -> str:
     if error.reason.startswith("no column "):
         return f"; {prefix}columns names it"
-    missing = error.reason in {f"no {part}" for part in COLUMNS}
+    missing = error.reason in {f"no {part}" for part in PARTS}
     columns = f"; {prefix}columns names other columns" if missing else ""
     return f"{columns}; {prefix}skip_invalid_rows = true leaves out such rows"
 
@@ -227,10 +217,10 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
         return row if source.verifier == "auto" else replace(row, verifier=source.verifier)
     if not isinstance(row, Mapping):
         raise InvalidRow(where, f"a {type(row).__name__}, not a Problem or a dict")
-    columns = COLUMNS | {name: (column,) for name, column in source.columns.items()}
+    columns = {part: COLUMNS[part] for part in PARTS} | {name: [column] for name, column in source.columns.items()}
     for name, column in source.columns.items():
         if not {column, column.partition(".")[0]} & row.keys():
-            needed(row, name, (column,), where)
+            needed(row, name, [column], where)
     prompt = _prompt(needed(row, "prompt", columns["prompt"], where), where)
     raw = needed(row, "answer", columns["answer"], where)
     if isinstance(raw, list) and len(raw) == 1:
@@ -245,7 +235,7 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
         raise InvalidRow(where, "images", ", and only text is read")
     name = str(first_value(row, columns["source"]) or "")
     text = prompt if isinstance(prompt, str) else str(prompt[-1]["content"])
-    options = options_in(row, value_at)
+    options = options_in(row)
     answer, verifier, _ = answer_and_verifier(text, given, f"{name} {source.path}", options)
     if source.verifier != "auto":
         verifier = source.verifier
@@ -316,32 +306,3 @@ def _beside(row: Mapping[str, Any] | Problem, problem: Problem) -> list[str]:
         for name, text in texts.items()
         if THREE_WORDS.search(text) and text.strip() not in prompt and prompt.strip() not in text
     ]
-
-
-def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, option: str = "") -> Any:
-    """`first_value`; without a value InvalidRow, with the option that names another column."""
-    value = first_value(row, paths)
-    if value is None:
-        if empty := [path for path in paths if path in row]:
-            raise InvalidRow(where, f"no {name}", f": {empty[0]} is empty")
-        present, accepted = ", ".join(row) or "nothing", ", ".join(paths)
-        if len(paths) == 1:  # which somebody named
-            raise InvalidRow(where, f"no column {paths[0]!r}", f" for the {name}: found {present}")
-        another = f" ({option} names another)" if option else ""
-        raise InvalidRow(where, f"no {name}", f": found {present}; accepted {accepted}{another}")
-    return value
-
-
-def first_value(row: Mapping[str, Any], paths: Iterable[str]) -> Any:
-    """The value at the first of the dotted paths that the row has; None if it has none of them."""
-    return next((value for path in paths if (value := value_at(row, path)) is not None), None)
-
-
-def value_at(row: Mapping[str, Any], path: str) -> Any:
-    """The value of a column, or of a field inside one: `reward.outcome`. None if there is none."""
-    if path in row:
-        return row[path]
-    value: Any = row
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value

@@ -2,26 +2,25 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import entry_points
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from diver.core.extras import EXTRAS, install
+from diver.core.extras import EXTRAS, added, check_studies, install
 from diver.core.types import DiverError, Problem
 from diver.grading import get_grader
 from diver.recipe.data import POLICIES, TESTBEDS, Data, Source
-from diver.tasks import countdown, maze, reasoning_gym, textworld
+from diver.tasks import countdown, maze, reasoning_gym
 
 PROBLEMS: dict[str, Callable[..., list[Problem]]] = {
     "countdown": countdown.problems,
     "maze": maze.problems,
-    "textworld": textworld.problems,
     "reasoning-gym": reasoning_gym.problems,
 }
 """Testbed -> a function (settings, count, held_out=..., and task=... if it has tasks): its first `count` problems.
 
-All of them are held out or none; no problem is ever both.
+All of them are held out or none; no problem is ever both. Installed packages add others: entry points `diver.testbeds`.
 """
 
 
@@ -46,7 +45,9 @@ def generate(source: Source, data: Data, count: int | None, *, held_out: bool, k
     if extra and find_spec(EXTRAS[extra][0]) is None:
         raise DiverError(f"{source.path}: needs an extra: {install(extra)}")
     settings, named = getattr(data, section), {"task": task} if task else {}
-    problems = PROBLEMS[name](settings, count or settings.problems, held_out=held_out, **named)[: source.limit]
+    if not (draw := PROBLEMS.get(name)):
+        draw = _installed("testbeds", name, f"{key}.path = {name!r}")
+    problems = draw(settings, count or settings.problems, held_out=held_out, **named)[: source.limit]
     return problems if source.verifier == "auto" else [replace(p, verifier=source.verifier) for p in problems]
 
 
@@ -60,7 +61,12 @@ def policy_folder(name: str = "countdown") -> Path | None:
         return Path(str(files("diver.tasks") / "countdown_policy"))
     if name not in POLICIES:
         return None
-    installed = entry_points(group="diver.policies", name=name)
-    if not installed:
-        raise DiverError(f"the policy {name!r} comes with the studies: pip install ./studies in a clone of DIVER")
-    return installed[name].load()
+    return _installed("policies", name, f"the policy {name!r}")
+
+
+def _installed(kind: str, name: str, what: str) -> Any:
+    """The object that an installed package adds to a kind of entry points."""
+    if not (entry := added(kind).get(name)):
+        check_studies(kind, name, what)
+        raise DiverError(f"{what} is not installed")
+    return entry.load()

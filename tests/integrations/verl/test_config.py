@@ -10,9 +10,9 @@ import pytest
 from own_methods import MaxRl
 
 from diver.core.types import DiverError
+from diver.grading.settings import Verification
 from diver.integrations.verl.config import GROUP, KEY, check, overrides, read_plugin
 from diver.methods import METHODS, method_named
-from diver.recipe.verification import Verification
 
 ACTOR = "actor_rollout_ref.actor"
 

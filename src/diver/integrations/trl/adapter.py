@@ -23,6 +23,7 @@ import numpy as np
 from diver.core.turns import Turn, content_text, turns_of
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, State, sampling_metrics
 from diver.grading import DEFAULT, get_grader, in_thought, opens_thought, verdicts, with_keys
+from diver.grading.settings import Verification
 from diver.integrations.schedule import schedule_steps
 from diver.integrations.seam import decoder
 from diver.integrations.trl.objective import SEAM, check, config, departures
@@ -30,7 +31,6 @@ from diver.integrations.trl.outcomes import Outcome, one_outcome
 from diver.integrations.trl.trained import Comparison, calling_trainer, check_trainer, is_training
 from diver.methods import Method
 from diver.recipe.data import Source
-from diver.recipe.verification import Verification
 from diver.sample.base import is_truncated
 from diver.tasks.sources import counted_options, to_problem
 

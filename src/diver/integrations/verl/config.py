@@ -19,6 +19,7 @@ from typing import Any
 
 from diver.core.settings import choose, read, settings
 from diver.core.types import DiverError
+from diver.grading.settings import Verification
 from diver.losses import (
     CispoLoss,
     ClipCovLoss,
@@ -34,7 +35,6 @@ from diver.methods import Method, check_needs
 from diver.methods.diver import DiverMix
 from diver.methods.registry import DEFAULT, method_named
 from diver.recipe.sections import Run
-from diver.recipe.verification import Verification
 
 NAME = "diver"  # names the trainer mode, the reward manager and the estimator
 KEY = "algorithm.diver"

@@ -11,11 +11,11 @@ from typing import Any
 from diver.core.files import to_json
 from diver.core.settings import merge
 from diver.core.types import DiverError
+from diver.grading.settings import Verification
 from diver.integrations.keys import mapped
 from diver.integrations.verl.config import ACTOR, GROUP, KEY, NAME, ROLLOUT, hydra, overrides
 from diver.methods import method_named
 from diver.recipe.recipe import Recipe
-from diver.recipe.verification import Verification
 from diver.tasks.testbeds import policy_folder
 
 PROGRAM = ("-m", "verl.trainer.main_ppo")

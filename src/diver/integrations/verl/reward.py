@@ -14,9 +14,9 @@ from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
 from diver.core.types import Grade, Group, Problem, Rollout
 from diver.grading import Verdict, opens_thought, verdicts, with_keys
+from diver.grading.settings import Verification
 from diver.integrations.verl.config import NAME, read_plugin
 from diver.recipe.data import Source
-from diver.recipe.verification import Verification
 from diver.sample.base import is_truncated
 from diver.sample.hf import end_tokens
 from diver.tasks.sources import to_problem

@@ -142,7 +142,7 @@ class DiverTrainer(PPOTrainerSync):
         def read_and_clear(partition: str, uids: set[str]) -> None:
             tags = {key: tag for key, tag in buffer.partitions[partition].items() if key.split("_")[0] in uids}
             if partition == "train" and tags:
-                discarded = KVBatchMeta(partition, [*tags], [*tags.values()])
+                discarded = KVBatchMeta(partition_id=partition, keys=[*tags], tags=[*tags.values()])
                 self._left_out += stored_groups(discarded, *self._reading).values()
             clear(partition, uids)
 

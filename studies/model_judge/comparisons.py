@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from diver.core.files import JsonlLog
 from diver.core.seeds import digest, stream_seed
 from diver.core.types import DiverError
-from diver.judge.answers import Case
-from diver.judge.prompt import Message, question, read_ranks, repair
 from diver.sample.base import Request
+from model_judge.answers import Case
+from model_judge.prompt import Message, question, read_ranks, repair
 
 Replies = Mapping[tuple[str, int], Mapping[str, Any]]
 """The rows of the stored replies, by the key of the comparison and the attempt."""

@@ -1,4 +1,4 @@
-"""A text game: gather things in a house, by TextWorld (arXiv 1806.11532; the extra `textworld`).
+"""A text game: gather things in a house, by TextWorld (arXiv 1806.11532; the extra `textworld` of the studies).
 
     question      Take coin and key. In kitchen: closed box, lamp. Exits: east south.
     policy        open box
@@ -13,13 +13,13 @@ environment are ours: TextWorld's own need a compiled game, and are too many for
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from itertools import permutations
 from typing import Any
 
 from diver.core.environment import Environment, Step
-from diver.core.extras import require
 from diver.core.seeds import digest, distinct
-from diver.core.types import Problem
+from diver.core.types import DiverError, Problem
 from diver.recipe.data import HOUSES, HouseLevel, TextWorldHouses
 
 ROOMS = ("kitchen", "bedroom", "office", "garden", "attic", "cellar")
@@ -27,6 +27,12 @@ BOXES = ("box", "chest", "drawer")
 THINGS = ("apple", "book", "coin", "key", "lamp", "ring")
 BOARD = tuple((x, y) for x in range(3) for y in range(3))
 """Where a room may be: column and row, from 0."""
+
+
+def check_engine() -> None:
+    """Raises DiverError if TextWorld is not installed."""
+    if find_spec("textworld") is None:
+        raise DiverError("textworld: needs an extra: pip install './studies[textworld]' in a clone of DIVER")
 
 
 def draw(level: HouseLevel, rng: random.Random) -> dict[str, Any]:
@@ -72,6 +78,12 @@ def candidates(settings: TextWorldHouses, rng: random.Random) -> Iterator[tuple[
 
 
 def problems(settings: TextWorldHouses, count: int, *, held_out: bool) -> list[Problem]:
+    """The first `count` problems of the stream, which can be played here."""
+    check_engine()
+    return drawn(settings, count, held_out=held_out)
+
+
+def drawn(settings: TextWorldHouses, count: int, *, held_out: bool) -> list[Problem]:
     """The first `count` problems of the stream, each in a house of its own."""
     rng = random.Random(f"textworld {settings.seed} {'held out' if held_out else 'train'}")
     return distinct(candidates(settings, rng), count, held_out=held_out, name="textworld")
@@ -79,7 +91,7 @@ def problems(settings: TextWorldHouses, count: int, *, held_out: bool) -> list[P
 
 def game(house: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
     """The house as a game of TextWorld that has just begun, and the names of what is in it, by TextWorld's ids."""
-    require("textworld")
+    check_engine()
     from textworld import Game, GameMaker, GameOptions
     from textworld.generator.data import KnowledgeBase
     from textworld.generator.game import Event, GameProgression, Quest, World

@@ -13,18 +13,12 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from diver.core.columns import COLUMNS, value_at
 from diver.core.types import Problem
 from diver.grading.choice import LETTERS, chosen, options_of
 from diver.grading.extraction import bare, stated
 from diver.grading.languages import UNSPACED
 
-OPTIONS = (
-    "options choices extra_info.options extra_info.choices meta.options metadata.options metadata.choices doc.options"
-    " doc.choices"
-).split()
-"""Names of columns that contain all options."""
-LETTERED = ("{}", "option_{}", "option{}", "choice_{}", "choice{}", "op{}")
-"""Names of columns that contain one option, such as that of letter A; `op{}` are those of MedMCQA."""
 SCALAR = str | int | float | Decimal
 """What an answer or an option may be."""
 LONGEST_LIST = 100_000  # characters of a list that a CSV writes into one cell
@@ -145,12 +139,12 @@ def _in_order(options: object) -> bool:
     return isinstance(options, list) and len(options) <= len(LETTERS)
 
 
-def options_in(row: Mapping[str, Any], value_at: Any) -> list[str] | dict[str, str] | None:
+def options_in(row: Mapping[str, Any]) -> list[str] | dict[str, str] | None:
     """The options of a row in a column of their own, or in one each, such as A, B, ... or option_a, ...; else None."""
-    for path in OPTIONS:
+    for path in COLUMNS["options"]:
         if (options := _options(value_at(row, path))) is not None:
             return options
-    for name, letters in itertools.product(LETTERED, (LETTERS, LETTERS.lower())):
+    for name, letters in itertools.product(COLUMNS["option"], (LETTERS, LETTERS.lower())):
         columns = itertools.takewhile(lambda column: isinstance(row.get(column), str), map(name.format, letters))
         lettered = {letter: row[column] for letter, column in zip(LETTERS, columns, strict=False)}
         # Columns a, b and c may as well be the coefficients of an equation.

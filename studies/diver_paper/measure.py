@@ -1,155 +1,64 @@
-"""One run of a study: train by the recipe, sample from every checkpoint, save what the tables need."""
+"""What the record of a run of the paper has: the metrics of its training, and samples from every checkpoint."""
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from diver.core.run_folder import RunFolder
+from diver.core.files import Log, MemoryLog, read_jsonl
+from diver.core.run_folder import by_step, groups_from_rows
 from diver.core.seeds import stream_seed
-from diver.core.types import Diverged, Group, Problem, Rollout, trained_on
+from diver.core.types import Group, Problem, Rollout, trained_on
 from diver.diversity import Diversity, measure
 from diver.evaluate.evaluate import Task
 from diver.evaluate.evaluate import evaluate as evaluate_task
-from diver.evaluate.results import Log, MemoryLog
 from diver.methods import OBSERVED
 from diver.recipe.recipe import Recipe
-from diver.recipe.run import open_run
 from diver.sample.policy import load_policy
 from diver.sample.prefix_tree import PrefixTreeGenerator
 from diver.tasks.splits import load
 from diver.tasks.templates import prompted
-from diver.train.trainer import Trainer
-from diver_paper.job import Job, study_recipe
-from diver_paper.records import Records, rounded
+from diver_paper.runs import rounded
 
 CURVE = (1, 4, 16)  # k of the evaluations during training
 SHOWN = 32  # problems of which 8 responses are saved
 SHOWN_RESPONSES = 8
 
 
-def run(
-    job: Mapping[str, Any],
-    folder: Path,
-    regime: Mapping[str, Any],
-    records: Records,
-    provenance: Mapping[str, Any],
-    temperatures: Sequence[float],
-) -> None:
-    """One run, in a process of its own: every checkpoint is evaluated, the last one at `temperatures`, too."""
-    made = Job(**job)
-
-    def evaluations(recipe: Recipe, metrics: Mapping[str, Any]) -> dict[str, Any]:
-        checkpoints = sorted((folder / "checkpoints").glob("step_*")) if made.trained else [None]
-        found = {_step(path): evaluate(recipe, path, last=path == checkpoints[-1]) for path in checkpoints}
-        others = {
-            f"{t:g}": evaluate(
-                dataclasses.replace(recipe, evaluate=dataclasses.replace(recipe.evaluate, temperature=t)),
-                checkpoints[-1],
-            )
-            for t in temperatures
-        }
-        return {"metrics": metrics, "evaluations": found, **({"at": others} if others else {})}
-
-    make_record(made, regime, folder, records, provenance, evaluations)
-
-
-def train(recipe: Recipe, folder: RunFolder) -> None:
-    """Train to the last step."""
-    Trainer(recipe, folder).run()
-
-
-def diverged_at(recipe: Recipe, folder: RunFolder, trainer: type[Trainer] = Trainer) -> int | None:
-    """Train to the last step; the step at which the training diverges, None where it does not."""
-    try:
-        trainer(recipe, folder).run()
-    except Diverged:
-        return 1 + max((row["step"] for row in folder.rows("metrics.jsonl")), default=0)
-    return None
-
-
-def make_record(
-    job: Job,
-    regime: Mapping[str, Any],
-    folder: Path,
-    records: Records,
-    provenance: Mapping[str, Any],
-    evaluations: Callable[[Recipe, Mapping[str, Any]], Mapping[str, Any]],
-    train: Callable[[Recipe, RunFolder], object] = train,
-) -> None:
-    """Train in `folder`, resuming where it was stopped, evaluate after the training, and add the record.
-
-    evaluations: from the recipe and the metrics of the training, what the record holds of them. The commit of a run
-    that was resumed at another one is A..B, and its training time is unknown.
-    """
-    settings = job.recipe(regime)
-    recipe = study_recipe(settings)
+def measured(recipe: Recipe, folder: Path | None, *, temperatures: Sequence[float] = ()) -> dict[str, Any]:
+    """Every checkpoint is evaluated, the last one at `temperatures`, too; without a folder the untrained policy."""
     start = time.process_time()
-    resumed = job.trained and (folder / "config.json").exists()
-    metrics, commit = (
-        train_run(recipe, job, folder, provenance, train) if job.trained else ({}, provenance.get("commit"))
-    )
-    trained = time.process_time()
-    found = evaluations(recipe, metrics)
-    seconds = {"train": None if resumed else trained - start, "evaluate": time.process_time() - trained}
-    record = {
-        "recipe": settings,
-        "seed": job.seed,
-        "command": job.command,
-        **provenance,
-        "commit": commit,
-        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "cpu_seconds": seconds,
-        **found,
+    checkpoints: Mapping[int, Path | None] = by_step(folder / "checkpoints") if folder else {0: None}
+    last = max(checkpoints)
+    found = {step: evaluate(recipe, path, last=step == last) for step, path in checkpoints.items()}
+    others = {
+        f"{t:g}": evaluate(
+            dataclasses.replace(recipe, evaluate=dataclasses.replace(recipe.evaluate, temperature=t)),
+            checkpoints[last],
+        )
+        for t in temperatures
     }
-    records.add(job, record)
-
-
-def train_run(
-    recipe: Recipe,
-    job: Job,
-    folder: Path,
-    provenance: Mapping[str, Any],
-    train: Callable[[Recipe, RunFolder], object] = train,
-) -> tuple[dict[str, list[Any]], str | None]:
-    """Train or resume; the columns of its metrics, and the commits of the code that trained."""
-    recipe = dataclasses.replace(
-        recipe,
-        run=dataclasses.replace(recipe.run, folder=str(folder)),
-        evaluate=dataclasses.replace(recipe.evaluate, problems=0),
-    )
-    run = open_run(recipe, origin={"command": job.command, **provenance})
-    try:
-        saved = run.checkpoints()
-        if not saved or _step(saved[-1]) < recipe.train.steps:
-            train(recipe, run)
-        first, now = run.config.get("commit"), provenance.get("commit")
-        return columns(run), now if first == now else f"{first}..{now}"
-    finally:
-        run.close()
-
-
-def _step(checkpoint: Path | None) -> int:
-    return int(checkpoint.name.removeprefix("step_")) if checkpoint else 0
+    metrics = columns(folder) if folder else {}
+    seconds = {"train": sum(metrics.get("time/cpu", ())), "evaluate": time.process_time() - start}
+    return {"metrics": metrics, "evaluations": found, "cpu_seconds": seconds, **({"at": others} if others else {})}
 
 
 # ---- metrics of the training -----------------------------------------------------------------------------------------
 
 
-def columns(run: RunFolder) -> dict[str, list[Any]]:
+def columns(folder: Path) -> dict[str, list[Any]]:
     """metrics.jsonl a column a metric, and where the signal of each step came from."""
-    rows = [
-        {**row, **signal([(group.outcomes, group.advantages) for group in trained_on(run.rollouts(row["step"]))])}
-        for row in run.rows("metrics.jsonl")
-        if "time/update" in row
-    ]
+    rows = []
+    for _, row in read_jsonl(folder / "metrics.jsonl", appended=True):
+        if "time/update" in row:
+            groups = groups_from_rows(read_jsonl(folder / "rollouts" / f"step_{row['step']:04d}.jsonl"))
+            rows.append({**row, **signal([(group.outcomes, group.advantages) for group in trained_on(groups)])})
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [rounded(row.get(name)) for row in rows] for name in names}
 

@@ -12,6 +12,6 @@ COMMON = {
 
 def command(args: Sequence[str]) -> None:
     """Let a language model rank the answers of several models to the same problems."""
-    from diver.judge.run import Judge, run
+    from model_judge.run import Judge, run
 
     run(parse(Judge, "diver judge", args, COMMON))

@@ -16,8 +16,11 @@ from diver.core.settings import NonNegative, Positional, PositiveInt, settings
 from diver.core.tables import Log, counted
 from diver.core.types import DiverError
 from diver.evaluate.config import read_json_flag
-from diver.judge.answers import Case, read_cases
-from diver.judge.comparisons import (
+from diver.rollouts.files import check_out
+from diver.sample.base import Generation, Request, SamplingParams
+from diver.sample.endpoint import Endpoint, EndpointGenerator
+from model_judge.answers import Case, read_cases
+from model_judge.comparisons import (
     Comparison,
     Decision,
     Replies,
@@ -27,11 +30,8 @@ from diver.judge.comparisons import (
     stored,
     whole_rounds,
 )
-from diver.judge.prompt import LETTERS, MAX_STRUCTURED, response_format
-from diver.judge.ranks import OVERALL, Blocks, Standing, by_position, ranks_latex, ranks_markdown, standings
-from diver.rollouts.files import check_out
-from diver.sample.base import Generation, Request, SamplingParams
-from diver.sample.endpoint import Endpoint, EndpointGenerator
+from model_judge.prompt import LETTERS, MAX_STRUCTURED, response_format
+from model_judge.ranks import OVERALL, Blocks, Standing, by_position, ranks_latex, ranks_markdown, standings
 
 FILES = ("table.md", "table.tex", "ranks.json", "comparisons.jsonl", "replies.jsonl")  # written to --out
 

@@ -18,7 +18,7 @@ MAX_STRUCTURED = 5  # models; OpenAI takes at most 1,000 choices; the rankings o
 LONGEST_REPLY = 20_000  # characters at the end of a reply in which the ranking is searched
 LONGEST_OBJECT = 1_000_000  # characters of a reply that is parsed as JSON
 
-_PROMPT = packaged_table("diver.judge", "prompt.toml")
+_PROMPT = packaged_table("model_judge", "prompt.toml")
 
 # Both take time linear in a text that may be hostile: no run of white space is scanned again from each of its
 # characters.

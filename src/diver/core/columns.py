@@ -1,0 +1,38 @@
+"""Rows of any origin: THE table of the names of their columns, and the values of columns."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from diver.core.files import InvalidRow, packaged_table
+
+COLUMNS: dict[str, Any] = packaged_table("diver.core", "columns.toml")
+"""Dotted paths of columns for each part of a row; the first that has a value counts. `certain` is a table."""
+
+
+def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, option: str = "") -> Any:
+    """`first_value`; without a value InvalidRow, with the option that names another column."""
+    value = first_value(row, paths)
+    if value is None:
+        if empty := [path for path in paths if path in row]:
+            raise InvalidRow(where, f"no {name}", f": {empty[0]} is empty")
+        present, accepted = ", ".join(row) or "nothing", ", ".join(paths)
+        if len(paths) == 1:  # which somebody named
+            raise InvalidRow(where, f"no column {paths[0]!r}", f" for the {name}: found {present}")
+        another = f" ({option} names another)" if option else ""
+        raise InvalidRow(where, f"no {name}", f": found {present}; accepted {accepted}{another}")
+    return value
+
+
+def first_value(row: Mapping[str, Any], paths: Iterable[str]) -> Any:
+    """The value at the first of the dotted paths that the row has; None if it has none of them."""
+    return next((value for path in paths if (value := value_at(row, path)) is not None), None)
+
+
+def value_at(row: Mapping[str, Any], path: str) -> Any:
+    """The value of a column, or of a field inside one: `reward.outcome`. None if there is none."""
+    if path in row:
+        return row[path]
+    value: Any = row
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

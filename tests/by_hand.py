@@ -1,0 +1,123 @@
+"""What is known of the methods by their formulas, worked out by hand: their kinds, and the engines that run them.
+
+It is compared with what the methods declare. A method that is not listed is judged by its declarations alone, so that a
+new one needs no line here.
+"""
+
+from diver.integrations.engines import refusals
+
+# A = (r - mean) / std has neither a scale nor a zero. The others have another loss, a quantile for the mean, the best
+# of a set for r, or a divisor that depends on keys only.
+FREE = {
+    "grpo",
+    "clip-higher",
+    "clip-cov",
+    "kl-cov",
+    "cispo",
+    "gspo",
+    "gmpo",
+    "sapo",
+    "dppo",
+    "qae",
+    "max-at-k",
+    "uniqueness-aware",
+    "entropy-bonus",
+    "entropy-advantage",
+    "high-entropy",
+}
+# A = r - mean grows with the rewards, as its source has it.
+PROPORTIONAL = {"dr-grpo", "siren", "gigpo"}
+# A = (r - mean) / mean has no scale, but its zero is a wrong response.
+NO_SCALE = {"max-rl"}
+# Only which outcomes reach the threshold counts, or that and GRPO's A.
+THRESHOLD = {
+    *("pass-at-k", "pkpo", "w-reinforce", "f-grpo", "difficulty-weight", "ucpo", "xrpo", "ds-grpo"),
+    *("outcome-batch", "outcome-ucb-con", "outcome-ucb-mean"),
+}
+# A bonus, a penalty or beta is relative to the 1 that a correct response has more than a wrong one; or r is multiplied.
+UNIT = {
+    *("diver-td", "diver-ed", "diver-mix", "diver-annealed", "diver-actions"),
+    *("rs-grpo", "rep-exp", "cde", "darling", "poly-epo", "dra-grpo", "unlikeliness"),
+}
+# `diver.advantages` refuses them, because they select responses, need grades or replay rollouts.
+# The threshold counts in three; the penalty of dapo is relative to 1.
+ELSEWHERE = {"psr", "nsr", "dapo", "evol-rl", "verified-replay"}
+
+KNOWN = FREE | PROPORTIONAL | NO_SCALE | THRESHOLD | UNIT | ELSEWHERE
+
+# As `diver methods` marks them: B built-in, T TRL, V verl, M ms-swift, S slime, K SkyRL, C tinker-cookbook,
+# A diver.advantages.
+MARKS = dict(
+    line.split(maxsplit=1)
+    for line in """
+grpo              B T V M S K C A
+clip-higher       B T V M S K C A
+clip-cov          B . V . . . . A
+kl-cov            B . V . . . . A
+cispo             B T V . . . . A
+gspo              B T V M S K . A
+gmpo              B . . . . . . A
+sapo              B T V . . . . A
+dppo              B . V . . . . A
+dapo              B . V . . . . .
+pass-at-k         B T V M S K C A
+max-at-k          B T V M S K . A
+max-rl            B T V M S K C A
+verified-replay   B . V . . . . .
+dr-grpo           B T V M S K C A
+rs-grpo           B T V M S K C A
+qae               B . V . S K . A
+pkpo              B . V . S K . A
+f-grpo            B T V M S K C A
+difficulty-weight B . V . S K . A
+w-reinforce       B . V . S K . A
+psr               B . V . . . . .
+nsr               B . V . . . . .
+unlikeliness      B . V . S K . A
+ucpo              B . V . S K C A
+darling           B T V M . . . A
+evol-rl           B T V . . . . .
+dra-grpo          B T V M S K . A
+rep-exp           B T V M S K C A
+entropy-bonus     B T V . S K . A
+entropy-advantage B . . . . . . A
+siren             B . . . . . . A
+high-entropy      B . . . . . . A
+diver-td          B T V M S K C A
+diver-ed          B T V M S K C A
+diver-mix         B T V M S K C A
+diver-annealed    B T V M S K C A
+diver-actions     B T . . . . . A
+gigpo             B . . . . . . A
+xrpo              B . V . S K . A
+ds-grpo           B . V . S K . A
+cde               B . V . S K C A
+poly-epo          B T V M . . . A
+uniqueness-aware  B . V . . . . A
+outcome-batch     B . V . . . . A
+outcome-ucb-con   B . V . . . . A
+outcome-ucb-mean  B . V . . . . A
+""".strip().splitlines()
+)
+
+
+def kind_of(method):
+    """The set of KINDS that the method is of, by what it declares."""
+    if "diver.advantages" in refusals(method):
+        return "elsewhere"
+    if method.unit_outcomes:
+        return "unit"
+    if method.counts_correct:
+        return "threshold"
+    divisor = getattr(method, "divisor", "std")
+    return {"mean": "no scale", "none": "proportional"}.get(divisor, "free")
+
+
+KINDS = {
+    "free": FREE,
+    "proportional": PROPORTIONAL,
+    "no scale": NO_SCALE,
+    "threshold": THRESHOLD,
+    "unit": UNIT,
+    "elsewhere": ELSEWHERE,
+}
