@@ -45,58 +45,58 @@ ELSEWHERE = {"psr", "nsr", "dapo", "evol-rl", "verified-replay"}
 
 KNOWN = FREE | PROPORTIONAL | NO_SCALE | THRESHOLD | UNIT | ELSEWHERE
 
-# As `diver methods` marks them: B built-in, T TRL, V verl, M ms-swift, S slime, K SkyRL, C tinker-cookbook,
-# A diver.advantages.
+# As `diver methods` marks them: B built-in, T TRL, D DiverTrainer, V verl, M ms-swift, S slime, K SkyRL,
+# C tinker-cookbook, A diver.advantages. DiverTrainer runs all.
 MARKS = dict(
     line.split(maxsplit=1)
     for line in """
-grpo              B T V M S K C A
-clip-higher       B T V M S K C A
-clip-cov          B . V . . . . A
-kl-cov            B . V . . . . A
-cispo             B T V . . . . A
-gspo              B T V M S K . A
-gmpo              B . . . . . . A
-sapo              B T V . . . . A
-dppo              B . V . . . . A
-dapo              B . V . . . . .
-pass-at-k         B T V M S K C A
-max-at-k          B T V M S K . A
-max-rl            B T V M S K C A
-verified-replay   B . V . . . . .
-dr-grpo           B T V M S K C A
-rs-grpo           B T V M S K C A
-qae               B . V . S K . A
-pkpo              B . V . S K . A
-f-grpo            B T V M S K C A
-difficulty-weight B . V . S K . A
-w-reinforce       B . V . S K . A
-psr               B . V . . . . .
-nsr               B . V . . . . .
-unlikeliness      B . V . S K . A
-ucpo              B . V . S K C A
-darling           B T V M . . . A
-evol-rl           B T V . . . . .
-dra-grpo          B T V M S K . A
-rep-exp           B T V M S K C A
-entropy-bonus     B T V . S K . A
-entropy-advantage B . . . . . . A
-siren             B . . . . . . A
-high-entropy      B . . . . . . A
-diver-td          B T V M S K C A
-diver-ed          B T V M S K C A
-diver-mix         B T V M S K C A
-diver-annealed    B T V M S K C A
-diver-actions     B T . . . . . A
-gigpo             B . . . . . . A
-xrpo              B . V . S K . A
-ds-grpo           B . V . S K . A
-cde               B . V . S K C A
-poly-epo          B T V M . . . A
-uniqueness-aware  B . V . . . . A
-outcome-batch     B . V . . . . A
-outcome-ucb-con   B . V . . . . A
-outcome-ucb-mean  B . V . . . . A
+grpo              B T D V M S K C A
+clip-higher       B T D V M S K C A
+clip-cov          B . D V . . . . A
+kl-cov            B . D V . . . . A
+cispo             B T D V . . . . A
+gspo              B T D V M S K . A
+gmpo              B . D . . . . . A
+sapo              B T D V . . . . A
+dppo              B . D V . . . . A
+dapo              B . D V . . . . .
+pass-at-k         B T D V M S K C A
+max-at-k          B T D V M S K . A
+max-rl            B T D V M S K C A
+verified-replay   B . D V . . . . .
+dr-grpo           B T D V M S K C A
+rs-grpo           B T D V M S K C A
+qae               B . D V . S K . A
+pkpo              B . D V . S K . A
+f-grpo            B T D V M S K C A
+difficulty-weight B . D V . S K . A
+w-reinforce       B . D V . S K . A
+psr               B . D V . . . . .
+nsr               B . D V . . . . .
+unlikeliness      B . D V . S K . A
+ucpo              B . D V . S K C A
+darling           B T D V M . . . A
+evol-rl           B T D V . . . . .
+dra-grpo          B T D V M S K . A
+rep-exp           B T D V M S K C A
+entropy-bonus     B T D V . S K . A
+entropy-advantage B . D . . . . . A
+siren             B . D . . . . . A
+high-entropy      B . D . . . . . A
+diver-td          B T D V M S K C A
+diver-ed          B T D V M S K C A
+diver-mix         B T D V M S K C A
+diver-annealed    B T D V M S K C A
+diver-actions     B T D . . . . . A
+gigpo             B . D . . . . . A
+xrpo              B . D V . S K . A
+ds-grpo           B . D V . S K . A
+cde               B . D V . S K C A
+poly-epo          B T D V M . . . A
+uniqueness-aware  B . D V . . . . A
+outcome-batch     B . D V . . . . A
+outcome-ucb-con   B . D V . . . . A
+outcome-ucb-mean  B . D V . . . . A
 """.strip().splitlines()
 )
 

@@ -222,7 +222,7 @@ def test_what_is_wrong_with_such_a_file_is_named():
             "problem,problem,answer\nA?,B?,3\n",
             "a2.csv: has more than one column 'problem'; rename all but one",
         ),
-        ("b.csv", "problem,answer\nWhat?,\n", "b.csv, row 1: no answer: found problem; accepted answer, "),
+        ("b.csv", "problem,answer\nWhat?,\n", "b.csv, row 1: no answer: found problem; accepted ground_truth, "),
         (
             "c.json",
             '{"problem": 1}\n{"problem": 2}\n',

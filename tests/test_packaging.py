@@ -236,7 +236,7 @@ for words in (["methods", "grpo"], ["measure", "rollouts.jsonl"], ["train", RECI
     assert (
         out[3] == missing("math_verify")
         and out[4:7] == ["grpo", "", "Correctness. A_i = (r_i - mean) / std over the group, clip 0.20 / 0.20."]
-        and any(line.startswith("  engines           built-in, TRL, verl, ") for line in out)
+        and any(line.startswith("  engines           built-in, TRL, DiverTrainer, verl, ") for line in out)
         and out[-4:] == ["2", "method diver-mix, seed 0, engine built-in", "2", "2"]
     )
     assert told == [f"diver: {missing(package)}" for package in ("scipy", "torch", "matplotlib")]

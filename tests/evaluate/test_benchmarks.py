@@ -226,7 +226,7 @@ def test_what_cannot_be_loaded(tmp_path):
             load(name, 0)
         assert all(word in str(error.value) for word in words) and "\n" not in str(error.value)
     with pytest.raises(
-        DiverError, match="rows.jsonl:1: no prompt: found text; accepted problem, question, prompt, messages$"
+        DiverError, match="rows.jsonl:1: no prompt: found text; accepted problem, question, prompt, messages, "
     ):
         load(str(write(tmp_path, [{"text": "1+1?"}])), 0)  # and no key of a recipe
 

@@ -17,7 +17,7 @@ from diver.grading.mathematics import gold_texts
 from diver.grading.settings import Bounds, Verification
 from diver.grading.workers import Pool
 
-DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[4] / "shared" / "data"))
+DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 @pytest.fixture(scope="module")

@@ -109,7 +109,8 @@ def save(study, *runs):
     found = {}
     for planned, values in runs:
         metrics = values["metrics"] if planned.trained else {}
-        name = f"{planned.testbed}-{planned.stage}/{planned.label}_{planned.rate}_{planned.alpha}_{planned.seed}"
+        rate = planned.recipe["train"].get("learning_rate")
+        name = f"{planned.testbed}-{planned.stage}/{planned.label}_{rate}_{planned.alpha}_{planned.seed}"
         found[name] = {**values, "metrics": metrics, "recipe": planned.recipe}
     records.add(records_file(study.out, RECORDS), found)
 

@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from textwrap import shorten
+from textwrap import fill, shorten
 from typing import Any
 
 from diver.core.extras import added
@@ -42,9 +42,9 @@ def refusals(method: Method) -> dict[str, str]:
 
 
 MARKS = dict(zip(ENGINES, "BTDVMSKCA", strict=True))
-LEGEND = ", ".join(f"{mark} {name}" for name, mark in MARKS.items())
+LEGEND = fill(", ".join(f"{mark} {name}" for name, mark in MARKS.items()), 100)
 APART = "Of installed packages. Those of the studies have a constant for which no source could be read:"
-WIDEST = 58  # characters of what a method rewards, so that a row has at most 100
+WIDEST = 56  # characters of what a method rewards, so that a row has at most 100
 
 
 def catalogue() -> str:
