@@ -140,10 +140,7 @@ class GroupAdvantage:
         rollouts = self._trained(self._groups(rows, self.args.num_generations), progress, own, inputs)
         if trainer is not None and self.stock:
             trainer.diver_comparison.expect(self.method, [*zip(map(list, completion_ids), rollouts, strict=True)])
-        return [self._returned(r) for r in rollouts]
-
-    def _returned(self, rollout: Rollout) -> float:
-        return rollout.advantage
+        return [r.advantage for r in rollouts]
 
     def _trained(
         self, sampled: Sequence[Group], progress: Progress, own: slice, inputs: Mapping[str, Any]

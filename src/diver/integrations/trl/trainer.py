@@ -46,8 +46,6 @@ COLUMNS = {
     "correction": ("importance_sampling_ratio", 1.0),
 }
 """Numbers of each token that TRL computes for a generation."""
-NAMES = {"clip_fraction": "clip_ratio/region_mean"}
-"""Name of a metric of a loss -> TRL's."""
 OF_ROWS = ("weight", "is_fresh", "is_sampled")
 """The columns of `Padded` with one value for each row."""
 Padded = dict[str, Tensor]
@@ -67,11 +65,8 @@ class GroupOutcome(GroupAdvantage):
         self, sampled: Sequence[Group], progress: Progress, own: slice, inputs: Mapping[str, Any]
     ) -> list[Rollout]:
         self.sampled, self.progress = sampled, progress
-        return [r for group in sampled for r in group.rollouts][own]
-
-    def _returned(self, rollout: Rollout) -> float:
-        assert rollout.reward is not None
-        return rollout.reward.outcome
+        pairs = [pair for group in sampled for pair in zip(group.rollouts, group.outcomes.tolist(), strict=True)]
+        return [rollout.replace(advantage=outcome) for rollout, outcome in pairs[own]]  # TRL is given the advantage
 
 
 class Sampled(NamedTuple):
@@ -267,8 +262,7 @@ class DiverTrainer(GRPOTrainer):
     def _padded(self, items: Sequence[Item]) -> Padded:
         """The columns of rows, on the device."""
         batch = collate([item.row for item in items], self.accelerator.device)
-        names = ("ids", "attention", "tokens", "mask", "old_logprobs", "weight")
-        padded = {name: getattr(batch, name) for name in names}
+        padded = {n: getattr(batch, n) for n in ("ids", "attention", "tokens", "mask", "old_logprobs", "weight")}
         padded["advantages"] = batch.advantages.expand_as(batch.mask)
         for name, (_, neutral) in COLUMNS.items():
             if name != "old" and any(name in item.columns for item in items):
@@ -366,17 +360,17 @@ class DiverTrainer(GRPOTrainer):
         tokens = Tokens(logprobs, old, part["advantages"], entropies, mask, part.get("selected"))
         values, metrics = loss.forward(tokens)
         values = values * part.get("correction", 1.0)
-        figures = {"count": torch.ones_like(logprobs), "entropy": entropies.detach()}
-        figures |= {NAMES.get(name, name): metric.detach().float() for name, metric in metrics.items()}
+        figures = {"count": torch.ones_like(logprobs), "entropy": entropies}
+        figures |= {name.replace("clip_fraction", "clip_ratio/region_mean"): metric for name, metric in metrics.items()}
         if loss.kl_coef:  # KL and entropy terms apply to sampled rollouts only
             kl = kl_to_reference(logprobs, torch.where(is_sampled, part["reference"], logprobs.detach()))
-            values, figures["kl"] = values + loss.kl_coef * kl, kl.detach()
+            values, figures["kl"] = values + loss.kl_coef * kl, kl
         if loss.entropy_coef:
             values = values - loss.entropy_coef * entropies * is_sampled
         total = (values.masked_fill(~mask, 0.0) * part["weight"][:, None]).sum()
+        sums = {n: f[mask & is_sampled].detach().float().sum() for n, f in figures.items()}
         # Gradients of several processes are averaged, and the weights are those of all rows.
-        counted = mask & is_sampled
-        return total * self.accelerator.num_processes, {n: f[counted].sum() for n, f in figures.items()}
+        return total * self.accelerator.num_processes, sums
 
     def _log_generation(self, shaped: Sequence[Group], again: Sequence[Group], items: Sequence[Item]) -> None:
         """The metrics of a generation, and our columns of the table of completions."""
@@ -391,10 +385,8 @@ class DiverTrainer(GRPOTrainer):
         for name, value in self.outcome.reported(shaped, self.progress, further).items():
             self._metrics["train"][name].append(value)
         rollouts = [rollout for group in shaped for rollout in group.rollouts]
-        table = self._logs["advantages"]
-        for _ in range(min(len(table), len(rollouts))):  # TRL's own: the outcomes without their mean
-            table.pop()
-        table.extend(rollout.advantage for rollout in rollouts)
+        self._logs["advantages"].clear()  # TRL's own: the outcomes without their mean
+        self._logs["advantages"].extend(rollout.advantage for rollout in rollouts)
         for name, column in self.outcome.columns_of(rollouts).items():
             self._logs["extra"][name].extend(column)
 
