@@ -23,11 +23,11 @@ A response to a mathematical problem passes three stages:
 2. Read it: `spelling` gives each sign and command one spelling, `measures` drops units, `names` and `notation` write
    what math-verify does not know as it does.
 3. Compare it: `exact` decides numbers and `clock` times and dates in this process. The rest goes to a worker process
-   (`workers`, within `bounds`), where `equivalence` asks math-verify, `statements` corrects what math-verify takes for
+   (`workers`, within `bounds`). There `equivalence` asks math-verify, `statements` corrects what math-verify takes for
    equal, and `conditions` drops what an answer says of its letters.
 
-A rule stays if it changes the grade of a response that a model wrote, of a public report, or of an answer that a policy
-under reward would find (`tests/grading/hacks.toml`).
+A rule stays if it changes the grade of a response that a model wrote, of a public report, or of a hack. Hacks are
+answers that a policy under reward would find (`tests/grading/hacks.toml`).
 """
 
 from diver.grading.base import Grader, Verdict

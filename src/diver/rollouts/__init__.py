@@ -14,9 +14,9 @@ Three entry points:
 - `diver.rollouts.measure.run(Measure(...))`: their diversity and Pass@k, as `diver measure`.
 - `diver.rollouts.grade.run(GradeConfig(...))`: their grades against reference answers, as `diver grade`.
 
-The order of the files: `columns`, `formats` (rows of a file), `values` (what a cell holds), `marks` (turns in a text),
-`named` (a row by its columns), `layouts` (one by its layout), `cut` (prompts in front), `grouping`, `reader`; then
-`problems` (values of groups), `dependence`, `known` (the problem of a group), `measure` and `grade`.
+The files in order: `columns`, `values` (what a cell holds), `marks` (turns in a text), `named` (a row by its columns),
+`layouts` (a row by its layout), `cut` (prompts in front), `grouping`, `reader`. Then come `problems` (values of
+groups), `dependence`, `known` (the problem of a group), `measure` and `grade`.
 """
 
 from diver.rollouts.columns import Columns

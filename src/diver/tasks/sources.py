@@ -2,7 +2,7 @@
 hub, or a function.
 
 A row gives a prompt (a question or chat messages) and an answer, under the names of core/columns.toml, which are tried
-in order: also in the layouts of GSM8K (what follows `####`), of TRL and of verl (`reward_model.ground_truth`).
+in order. The layouts of GSM8K (what follows `####`), TRL and verl (`reward_model.ground_truth`) are read, too.
 
 `columns` gives other names, with a dot for a field inside a column. A user's function ("my_module:my_function", without
 arguments) returns such rows as dicts, or `Problem`s.

@@ -5,9 +5,9 @@
     DiverTrainer(model, reward, args=args, train_dataset=problems, processing_class=tokenizer).train()
 
 TRL samples, evaluates, logs and saves. The reward function grades. When TRL has scored a generation, the method shapes
-its groups. Every process then has the rows of the update, and takes its part of each optimizer step: mini-batches are
-of whole groups, replayed rollouts join them, and a row that the method leaves out is not trained on. The loss is that
-of the method, with the weights of `diver.train.update`.
+its groups. Every process then has the rows of the update, and takes its part of each optimizer step. Mini-batches are
+of whole groups, replayed rollouts join them, and a row that the method leaves out is not trained on. The loss is that of
+the method, with the weights of `diver.train.update`.
 
 docs/engines/trl.md#divertrainer names the parts of TRL on which this depends.
 """
@@ -131,10 +131,9 @@ class DiverTrainer(GRPOTrainer):
         args, method = self.args, self.outcome.method
         if args.steps_per_generation % args.gradient_accumulation_steps or self.problems % self.updates:
             raise DiverError(
-                f"GRPOConfig: an optimizer step trains on whole groups of one generation, so steps_per_generation = "
-                f"{args.steps_per_generation} must be a multiple of gradient_accumulation_steps = "
-                f"{args.gradient_accumulation_steps}, and the {self.problems} problems of a generation a multiple of "
-                "their ratio"
+                f"GRPOConfig: steps_per_generation = {args.steps_per_generation} must be a multiple of "
+                f"gradient_accumulation_steps = {args.gradient_accumulation_steps}; the {self.problems} problems of a "
+                "generation must be a multiple of their ratio. An optimizer step trains on whole groups"
             )
         if self.num_generations % method.selection.multiplier:
             raise DiverError(
