@@ -6,8 +6,8 @@
 
 TRL samples, evaluates, logs and saves. The reward function grades. When TRL has scored a generation, the method shapes
 its groups. Every process then has the rows of the update, and takes its part of each optimizer step. Mini-batches are
-of whole groups, replayed rollouts join them, and a row that the method leaves out is not trained on. The loss is that of
-the method, with the weights of `diver.train.update`.
+of whole groups, replayed rollouts join them, and a row that the method leaves out is not trained on. The loss is that
+of the method, with the weights of `diver.train.update`.
 
 docs/engines/trl.md#divertrainer names the parts of TRL on which this depends.
 """
