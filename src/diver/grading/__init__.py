@@ -30,11 +30,15 @@ A rule stays if it changes the grade of a response that a model wrote, of a publ
 answers that a policy under reward would find (`tests/grading/hacks.toml`).
 """
 
-from diver.grading.base import Grader, Verdict
-from diver.grading.environment import EnvironmentGrader
-from diver.grading.extraction import in_thought, opens_thought
-from diver.grading.grading import DEFAULT, GRADERS, get_grader, grade, verdicts, verify, with_keys
-from diver.grading.settings import Verification
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from diver.grading.base import Grader, Verdict
+    from diver.grading.environment import EnvironmentGrader
+    from diver.grading.extraction import in_thought, opens_thought
+    from diver.grading.grading import DEFAULT, GRADERS, get_grader, grade, verdicts, verify, with_keys
+    from diver.grading.settings import Verification
 
 __all__ = [
     "DEFAULT",
@@ -51,3 +55,18 @@ __all__ = [
     "verify",
     "with_keys",
 ]
+
+# A recipe needs the settings alone, and the patterns of the graders take a quarter of the time of `diver --help`.
+_DEFINED_IN = {
+    **dict.fromkeys(("Grader", "Verdict"), "base"),
+    "EnvironmentGrader": "environment",
+    **dict.fromkeys(("in_thought", "opens_thought"), "extraction"),
+    **dict.fromkeys(("DEFAULT", "GRADERS", "get_grader", "grade", "verdicts", "verify", "with_keys"), "grading"),
+    "Verification": "settings",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _DEFINED_IN:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"diver.grading.{_DEFINED_IN[name]}"), name)

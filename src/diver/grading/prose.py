@@ -12,6 +12,7 @@ which no formula and no arithmetic can be picked instead, and each is read in on
 import re
 from collections import deque
 
+from diver.core.patterns import compile_later
 from diver.grading.extraction import last_number
 from diver.grading.languages import ANSWER, CORRECTION, IS, NOT, RIGHT, UNSPACED
 from diver.grading.measures import unit_free
@@ -28,43 +29,43 @@ _NUMBER = (
     rf"(?:\\?\$|[{MONEY}])?(?P<number>-?(?:[1-9]\d{{0,2}}(?:,\d{{3}})+|\d+)(?:\.\d+)?){_PERCENT}(?![,.]?\d){_ALONE}"
 )
 _FRACTION = r"(?P<fraction>\d+/\d+)(?=\.?(?:\s*$|\s+[A-Za-z]))"  # math-verify reads "1/3 ." as 1
-_LAST = re.compile(rf"(?:=\s*|[^\d\s.{_OPERATORS}]\.?\s+)(?:{_NUMBER}|{_FRACTION})[^\d$\]\\}}]*$")
-_FIRST = re.compile(rf"[^\d\n${_OPERATORS}]{{0,48}}\s{_NUMBER}")
-_AFTER_EQUALS = re.compile(rf"\s+{_NUMBER}")
-_MENTION = re.compile("(?i:answer)")
-_EXPRESSION = re.compile(  # not only letters; "(a) 5" is a part of an answer, and "<<2+3=5>>" a calculation of GSM8K
+_LAST = compile_later(rf"(?:=\s*|[^\d\s.{_OPERATORS}]\.?\s+)(?:{_NUMBER}|{_FRACTION})[^\d$\]\\}}]*$")
+_FIRST = compile_later(rf"[^\d\n${_OPERATORS}]{{0,48}}\s{_NUMBER}")
+_AFTER_EQUALS = compile_later(rf"\s+{_NUMBER}")
+_MENTION = compile_later("(?i:answer)")
+_EXPRESSION = compile_later(  # not only letters; "(a) 5" is a part of an answer, and "<<2+3=5>>" a calculation of GSM8K
     r"(?=.*[\d()\[\]{}+*/^=<>²³√π∞\\])(?!.*(?:(?<![A-Za-z])\([a-h]\)\s|<<))"
     r"(?:[-\d\s.,;:+*/^!_'~|()\[\]{}<>=%°π√∞±×÷·≤≥²³−–]"
     r"|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|\\[A-Za-z]+|\b(?:and|or)\b)+"
 )
-_FORMULA = re.compile(r"[\\\[]|\$[^$]*\$")
+_FORMULA = compile_later(r"[\\\[]|\$[^$]*\$")
 
 
-SAID = re.compile(
+SAID = compile_later(
     rf"(?:{ANSWER}[ \t*_】\"]{{0,4}}(?:{RIGHT}[ \t]{{0,2}})?(?:{IS}|[:：=】])"
     rf"|{CORRECTION}(?=\W{{0,4}}(?:\d|frac|sqrt)))"
     r"[ \t*_:：]{0,6}"
     rf"(?P<said>(?:(?!\.[\s*]|\bI mean)[^\n。！？?!]){{1,{LONGEST_SAID}}})(?P<asked>[?？])?",
     re.IGNORECASE,
 )
-DELIMITED = re.compile(r"\$[^$]+\$|\\\(.+?\\\)|\\\[.+?\\\]")
-_NO_NUMBER = re.compile(r"[-+*/=^\\<>()\[\]{}|≈~±×÷√]|\d")
+DELIMITED = compile_later(r"\$[^$]+\$|\\\(.+?\\\)|\\\[.+?\\\]")
+_NO_NUMBER = compile_later(r"[-+*/=^\\<>()\[\]{}|≈~±×÷√]|\d")
 _SUM = r"\d[\d.,]{0,20}\s?[-+*/×÷x=]\s?\d"
-_ASIDE = re.compile(
+_ASIDE = compile_later(
     rf",\s(?:which|since|because|as|where)\s|,\s(?:i\.e\b|\")|\s(?:since|because)\s|\s\((?!or\b)(?=[a-z]{{2}}|{_SUM})"
     rf"|,\snot\s|:\s(?={_SUM})|(?<=[a-z]):\s(?=\d)|(?<=\d)\sfor\s(?=\d)|(?<=[a-z])\s(?:in|for|per)\s(?=\d)"
 )
-_NEGATION = re.compile(NOT, re.IGNORECASE)
-_WORDS = re.compile(
+_NEGATION = compile_later(NOT, re.IGNORECASE)
+_WORDS = compile_later(
     r"(?:\\(?:text|mathrm|textbf)\{)?([^\W\d_]{2,30}(?:[ '’-][^\W\d_]{1,30}){0,3}" + rf"|[{UNSPACED}])\}}?\.?"
 )
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|[\n。！？]")
-_MARKS = re.compile(r"[*_`$\[\](){}\"'“”「」【】.,;。，]+|\\(?:text|boxed)\b")
-_THAT_IS = re.compile(rf"{IS}|[:：=]", re.IGNORECASE)
-_CLOSED = re.compile(rf"[{UNSPACED}]+")
-_NEGATED = re.compile(r"[不没沒非未否]\w?$")
+_SENTENCE = compile_later(r"(?<=[.!?])\s+|[\n。！？]")
+_MARKS = compile_later(r"[*_`$\[\](){}\"'“”「」【】.,;。，]+|\\(?:text|boxed)\b")
+_THAT_IS = compile_later(rf"{IS}|[:：=]", re.IGNORECASE)
+_CLOSED = compile_later(rf"[{UNSPACED}]+")
+_NEGATED = compile_later(r"[不没沒非未否]\w?$")
 _DECISIONS = frozenset("yes no true false".split())
-_DECIDED = re.compile(r"\W*(yes|no|true|false)\b(?=\W*$|[*_\])\"]{0,3},)", re.IGNORECASE)
+_DECIDED = compile_later(r"\W*(yes|no|true|false)\b(?=\W*$|[*_\])\"]{0,3},)", re.IGNORECASE)
 
 
 def said(text: str) -> str:
