@@ -31,7 +31,7 @@ def write_page(out: Path) -> Path:
         made = sum(len(policy.runs) for label, policy in found.items() if label in load_labels(testbed))
         parts.append(f"## {title}\n\n{made} of {planned} runs are made. {headline(of_testbed, found)}.\n")
         parts += [*(_section(section) for section in sections(of_testbed, found)), controls(of_testbed, found)]
-    write_text(out / "fronts.md", "\n".join(parts))
+    write_text(out / "fronts.md", "\n".join(filter(None, parts)))
     return out / "fronts.md"
 
 
@@ -41,4 +41,6 @@ def load_labels(testbed: str) -> set[str]:
 
 
 def _section(section: Section) -> str:
+    if section.title == "Runs":  # a run's record has the arguments of `python -m fronts` as those of `diver`
+        section = section._replace(text=f"{section.text.partition(', by ')[0]}, by `python -m fronts`.")
     return f"### {section.title}\n\n{section.text}\n\n{markdown(section.rows[0], section.rows[1:])}"

@@ -17,6 +17,8 @@ from diver.sweep.records import Record
 
 BOUNDS = (0.0, 1.0)
 LEVEL = 0.95
+SAME = Estimate(0.0, 0.0, 0.0)
+"""The difference of a policy from itself."""
 
 
 class Policy(NamedTuple):
@@ -147,23 +149,23 @@ def verdict(plan: Plan, found: Mapping[str, Policy], k: int) -> Verdict | None:
     if not others or not {UNTRAINED, plan.baseline} <= best.keys():
         return None
     label = max(others, key=lambda name: best[name][1])
-    level = 1 - (1 - LEVEL) / len(others)
+    level = 1 - (1 - LEVEL) / (len(plan.settings) - 1)  # also of the settings that have no run yet
 
-    def held_out(name: str) -> Values:
-        return found[name].values(HELD_OUT, best[name][0], k)
+    def gained(more: str, less: str, level: float) -> Estimate:
+        return gain_at(found, more, less, (best[more][0], best[less][0]), k, level)
 
-    gain = difference(held_out(label), held_out(plan.baseline), BOUNDS, level)
+    gain, judged = gained(label, plan.baseline, level), found[label].values(HELD_OUT, best[label][0], k)
     return Verdict(
         k,
         label,
         best[label][0],
-        mean(held_out(label)),
+        mean(judged),
         gain,
-        difference(held_out(label), held_out(UNTRAINED), BOUNDS, level),
+        gained(label, UNTRAINED, level),
         best[plan.baseline][0],
-        difference(held_out(plan.baseline), held_out(UNTRAINED), BOUNDS, LEVEL),
+        gained(plan.baseline, UNTRAINED, LEVEL),
         best[UNTRAINED][0],
-        seeds_needed(gain, len(held_out(label))),
+        seeds_needed(gain, len(judged)),
     )
 
 
@@ -176,10 +178,17 @@ def seeds_needed(gain: Estimate, seeds: int) -> int | None:
     return math.ceil(seeds * (half / abs(gain.mean)) ** 2)
 
 
-def gain_at(found: Mapping[str, Policy], more: str, less: str, pairs: tuple[Pair, Pair], k: int) -> Estimate:
-    """`more` minus `less` on the held-out problems, each at a pair; unknown where one was not sampled there."""
+def gain_at(
+    found: Mapping[str, Policy], more: str, less: str, pairs: tuple[Pair, Pair], k: int, level: float = LEVEL
+) -> Estimate:
+    """`more` minus `less` on the held-out problems, each at a pair; unknown where one was not sampled there.
+
+    `SAME` where both are the untrained policy at one temperature, which is alpha 0 of every setting.
+    """
+    if pairs[0] == pairs[1] and not pairs[0].alpha:
+        return SAME
     mine, theirs = found[more].values(HELD_OUT, pairs[0], k), found[less].values(HELD_OUT, pairs[1], k)
-    return difference(mine, theirs, BOUNDS)
+    return difference(mine, theirs, BOUNDS, level)
 
 
 def cost(plan: Plan, found: Mapping[str, Policy], label: str) -> float:

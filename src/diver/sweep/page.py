@@ -13,7 +13,7 @@ from diver.evaluate.front import Pair
 from diver.pages import page
 from diver.pages.front_figure import front_svg
 from diver.sweep import records
-from diver.sweep.choose import LEVEL, Policy, Verdict, cost, gain_at, mean, policies, verdict
+from diver.sweep.choose import LEVEL, SAME, Policy, Verdict, cost, gain_at, mean, policies, verdict
 from diver.sweep.plan import HELD_OUT, SELECTION, UNTRAINED, Plan
 
 DASH = "–"
@@ -180,6 +180,8 @@ def _runs(plan: Plan, found: Mapping[str, Policy]) -> Section:
 
 
 def _points(estimate: Estimate) -> str:
+    if estimate is SAME:
+        return "the same policy"
     return estimate.text(100, sign="+")
 
 
