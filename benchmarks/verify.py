@@ -25,10 +25,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from diver.core.settings import import_object
 from diver.core.types import Grade, Problem
 from diver.grading import GRADERS, grade
 from diver.grading.equivalence import warm
-from diver.grading.workers import Failure, Pool
+from diver.grading.workers import Failure, Function, Pool
 
 HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("DIVER_DATA", HERE.parents[1] / "shared" / "data"))
@@ -102,7 +103,9 @@ def ours(pairs: Pairs, grader: str, workers: int) -> tuple[list[Grade], dict[str
 class InProcess:
     """In the place of a pool: grades in this process, so that the seconds within math-verify can be taken."""
 
-    def map(self, function: Callable[..., Any], jobs: Sequence[Sequence[Any]], timeout_s: float) -> list[Any]:
+    def map(self, function: Function, jobs: Sequence[Sequence[Any]], timeout_s: float) -> list[Any]:
+        function = import_object(function, "the function of a worker") if isinstance(function, str) else function
+
         def outcome(job: Sequence[Any]) -> Any:
             try:
                 return function(*job)
