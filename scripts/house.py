@@ -122,6 +122,11 @@ def toml_rows(path: Path) -> int:
     return sum(line.strip()[:1] not in ("", "#") for line in path.read_text(encoding="utf-8").splitlines())
 
 
+def studies() -> Iterator[Path]:
+    """The files of studies/, without the copies that building the distribution leaves in build/."""
+    return (path for path in STUDIES.rglob("*.py") if path.relative_to(STUDIES).parts[0] != "build")
+
+
 def size() -> dict[str, Any]:
     files = sorted(SOURCE.rglob("*.py"))
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
@@ -154,7 +159,7 @@ def size() -> dict[str, Any]:
         "lines of code of the trainer": code - sum(code_of[room] for room in NEIGHBOURS),
         **{f"lines of code of {room}": code_of[room] for room in sorted(graph) if room != "__main__"},
         "rows of packaged TOML": sum(map(toml_rows, SOURCE.rglob("*.toml"))),
-        "lines of studies": sum(len(p.read_text(encoding="utf-8").splitlines()) for p in STUDIES.rglob("*.py")),
+        "lines of studies": sum(len(path.read_text(encoding="utf-8").splitlines()) for path in studies()),
         "raise per 1,000 lines of code": round(1000 * raises / code, 1),
         "lines that are only a comment per 1,000": round(1000 * sum(t.lstrip()[:1] == "#" for t in text) / code, 1),
         "functions that only raise": sum(map(only_raises, functions)),
