@@ -9,6 +9,7 @@ from diver.grading.equivalence import equivalent
 from diver.grading.extraction import after_thought, boxed, last_number
 from diver.grading.grading import verdicts
 from diver.grading.mathematics import GSM8K, Mathematics, gold_texts
+from diver.grading.notation import respell
 from diver.grading.settings import Bounds
 
 
@@ -181,7 +182,7 @@ NUMBERS = st.one_of(
 def test_the_short_cuts_agree_with_math_verify(answer, gold):
     found = MATH.grade(rf"\boxed{{{answer}}}", problem(gold))
     if not isinstance(found, PendingComparison):
-        said = equivalent([rf"\boxed{{{answer}}}"], gold_texts(gold))
+        said = equivalent([respell(rf"\boxed{{{answer}}}")], [*map(respell, gold_texts(gold))])
         assert (found is Grade.CORRECT) == (said is True)
 
 
