@@ -34,7 +34,7 @@ def counted(pattern, flags=0):
     lengths.append(len(pattern))
     return compiles(pattern, flags)
 re.compile = counted
-import diver.grading
+import diver.grading.grading
 print(max(lengths))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
