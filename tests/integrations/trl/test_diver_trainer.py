@@ -236,7 +236,7 @@ def test_an_evaluation_has_the_outcome_and_changes_nothing(tmp_path):
 def test_what_no_update_of_whole_groups_can_be_made_of_is_refused(tmp_path):
     for given, told in (
         ({"gradient_accumulation_steps": 3}, "steps_per_generation = 4 must be a multiple of gradient_accumulation"),
-        ({"num_generations": 16}, "and the 1 problems of a generation a multiple of their ratio"),
+        ({"num_generations": 16}, "the 1 problems of a generation must be a multiple of their ratio"),
         ({"epsilon": 0.3}, r"set epsilon=0.2 \(it is 0.3\)"),
         ({"beta": 0.1}, r"set beta=0.0 \(it is 0.1\)"),
         ({"off_policy_mask_threshold": 0.5}, "set off_policy_mask_threshold=None"),
