@@ -46,6 +46,8 @@ _LETTER = re.compile(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
 _UNIT_OF_FORMULA = re.compile(
     rf"(?<=[\d}}]){GAP}{TEXT[:-1]}|textbf|textit)\s?\{{[^{{}}]{{1,40}}\}}(?:\^\{{?\d\}}?)?(?=\s?(?:\$|\\[)\]]))"
 )
+_BRACED = re.compile(r"([_^])\{(\w)\}")
+_SPACE = re.compile(r"(?<![,\s])\s+")
 _NAMED = re.compile(
     r"(?P<name>(?:[A-Z]{2,4}|[A-Za-z]|\\[A-Za-z]+)(?:_(?:\w|\{[^{}]*\}))?(?:\^\{-1\})?)"
     r"(?P<of>\([A-Za-z](?:,\s*[A-Za-z])*\))?\s*=(?P<body>[^=]+)"
@@ -130,7 +132,10 @@ def _parse(text: str) -> list[Any]:
         return parse(_UNIT_OF_FORMULA.sub("", text), [formulas, ExprExtractionConfig()], parsing_timeout=None)
     how = LatexExtractionConfig(try_extract_without_anchor=False, normalization_config=normal)
     parsed = parse(text, [how], parsing_timeout=None)
-    return ["".join(parsed[0].split())] if parsed and isinstance(parsed[0], str) else parsed
+    # What math-verify cannot read is a text: E_{0}^{2} e^{2} and m_{\max }, reference answers of Minerva and
+    # OlympiadBench, are E_0^2 e^2 and m_{\max}.
+    # The space behind a comma stays: 58, 500 is a list.
+    return [_BRACED.sub(r"\1\2", _SPACE.sub("", p)) if isinstance(p, str) else p for p in parsed]
 
 
 def _equal(golds: Sequence[Any], answers: Sequence[Any]) -> bool:
@@ -214,7 +219,11 @@ def _entries(expression: Any) -> Any:
 
 
 def _with_unit(expression: Basic) -> Basic:
-    return expression.xreplace({s: I for s in expression.free_symbols if str(s) == "i"})
+    letters = [s for s in expression.free_symbols if isinstance(s, Symbol)]
+    # math-verify takes the letters of e^{i t}, a reference answer of Minerva, for complex numbers, and those of e^{it}
+    # for real ones.
+    real = {s: Symbol(s.name, real=True) for s in letters if s.is_real is False}
+    return expression.xreplace(real | {s: I for s in letters if s.name == "i"})
 
 
 def _coordinates(combination: Any, vector: Any) -> tuple[Any, Any] | None:

@@ -52,20 +52,19 @@ _UNITS = compiled(
         "",
     ),
 )
-# 36\pi \text{ cm}^2, (3,4) \text{ units} and "12 apples": with `units=False` math-verify multiplies by the letters.
-# A single letter in \mathrm may be i or e.
+# MATH's reference answers have 864 \mbox{ inches}^2 and 480 + 480\sqrt{3}\text{ feet}: with `units=False` math-verify
+# multiplies by the letters. A single letter in \mathrm may be i or e.
 _LAST_UNIT = re.compile(
     rf"(?P<value>.*(?:[\d}})]|\\pi)){GAP}(?!\\mathrm\s?\{{\s*[a-z]\s*\}}){TEXT}\s?\{{\s*"
     r"(?P<unit>[A-Za-z][A-Za-z ./]*)\}(?:\^\{?[23]\}?)?\.?\s*",
     re.DOTALL,
 )
-_COUNTED_WORDS = re.compile(r"(?P<value>-?\d[\d.,/]*)\s(?P<unit>[a-z]{3,}(?:\s[a-z]+)?)\.?\s*")
 
 
 def unit_free(text: str) -> str:
     """The formula without the units and the currencies that can be nothing else."""
     text = replaced(_UNITS, text)
-    last = _LAST_UNIT.fullmatch(text) or _COUNTED_WORDS.fullmatch(text)
+    last = _LAST_UNIT.fullmatch(text)
     if not last or any(word.rstrip("s") in COUNTS for word in last["unit"].lower().split()):
         return text
     is_formula = re.search(r"\d|\\pi", last["value"]) and not re.search(rf"{TEXT}\s?\{{", last["value"])
