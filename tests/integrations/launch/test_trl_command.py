@@ -79,7 +79,8 @@ def test_what_only_trl_has():
     assert arguments(make_recipe({"trl": {"lora_rank": 4, "lora_learning_rate": 3e-6}}))["learning_rate"] == 3e-6
     assert arguments(make_recipe({"trl": {"lora_learning_rate": 3e-6}}))["learning_rate"] == 1e-6
     assert adapters(recipe)["target_modules"] == "all-linear" and adapters(make_recipe({})) is None
-    assert identity(recipe)["trl.lora.r"] == 16 and identity(make_recipe({})) == {"trl.quantization": "none"}
+    assert identity(recipe)["trl.lora.r"] == 16
+    assert identity(make_recipe({})) == {"trl.trainer": "DiverTrainer", "trl.quantization": "none"}
     assert identity(recipe)["trl.lora_learning_rate"] == pytest.approx(1e-5)
     with pytest.raises(DiverError, match="trl: quantization = '8bit' freezes the weights: give lora_rank, such as 16"):
         make_recipe({"trl": {"quantization": "8bit"}})

@@ -61,3 +61,12 @@ def test_a_run_is_not_resumed_with_other_options(tmp_path):
     for other, told in ((recipe(tmp_path / "run"), "now None"), (recipe(tmp_path / "run", top_p=0.8), "now 0.8")):
         with pytest.raises(DiverError, match=rf"run of another recipe \(trl.options.top_p was 0.9, {told}"):
             open_run(other, **identity(other))
+
+
+def test_a_run_that_trls_own_update_began_is_not_resumed(tmp_path):
+    """An earlier `--engine trl` trained by the stock GRPOTrainer, and its folder says nothing of the trainer."""
+    begun = recipe(tmp_path / "run")
+    before = {key: value for key, value in identity(begun).items() if key != "trl.trainer"}
+    open_run(begun, **before).begin()
+    with pytest.raises(DiverError, match=r"trl.trainer was None, now 'DiverTrainer'"):
+        open_run(begun, **identity(begun))

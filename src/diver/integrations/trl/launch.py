@@ -117,7 +117,8 @@ def identity(recipe: Recipe) -> dict[str, Any]:
     tables = {"lora": adapters(recipe) or {}, "options": recipe.trl.options}
     given = {f"trl.{table}.{name}": value for table, fields in tables.items() for name, value in fields.items()}
     rate = {"trl.lora_learning_rate": lora_learning_rate(recipe)} if recipe.trl.lora_rank else {}
-    return {"trl.quantization": recipe.trl.quantization, **rate, **given}
+    # A folder without it was trained by TRL's own update, by which DiverTrainer does not go on.
+    return {"trl.trainer": "DiverTrainer", "trl.quantization": recipe.trl.quantization, **rate, **given}
 
 
 def command(words: Sequence[str], processes: int) -> list[str]:
