@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_report import packed, written
+from report_page import packed, written
 
 from diver.core.types import Grade, Group, Problem, Reward, Rollout
 from diver.diversity import formulas, textual_dissimilarity

@@ -2,7 +2,6 @@
 
 import base64
 import dataclasses
-import gzip
 import hashlib
 import json
 import math
@@ -19,6 +18,7 @@ import pytest
 from diver_command import fails, succeeds
 from hypothesis import given
 from hypothesis import strategies as st
+from report_page import packed, written
 from rows import write_rows
 from synthetic_run import HOSTILE, evaluation, write_run
 from waiting import until
@@ -83,17 +83,6 @@ def html(run):
 @pytest.fixture(scope="module")
 def page(html):
     return Page(html)
-
-
-def packed(html):
-    """What the page's script reads."""
-    found = re.search(r'<script type="text/plain" id="data">([A-Za-z0-9+/=]*)</script>', html)
-    return json.loads(gzip.decompress(base64.b64decode(found[1])))
-
-
-def written(parts):
-    """A text as it was written, but for what was cut."""
-    return "".join(p if isinstance(p, str) else p[0] if isinstance(p, list) else "…" for p in parts)
 
 
 def test_what_was_written_by_others_is_only_text(page, html):

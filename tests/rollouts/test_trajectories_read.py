@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from diver_command import succeeds
+from report_page import packed
 from rows import write_rows
-from test_report import packed
 
 import diver
 from diver.core.turns import Action, Turn
