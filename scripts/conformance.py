@@ -35,7 +35,7 @@ from torch import Tensor
 import diver
 from diver.core.tables import markdown
 from diver.losses import ClipLoss, DppoLoss, PolicyLoss
-from diver.losses.base import Tokens, row_weights
+from diver.losses.base import Tokens, kl_to_reference, row_weights
 from diver.methods import method_named
 from diver.methods.grpo import group_advantage
 
@@ -51,12 +51,13 @@ CORRECT, SIZE = (3, 0, 6, 8, 1), 8  # correct responses of each group of 8
 WIDTH = 24
 PARTS = 4  # micro-batches of ten rows
 CLIP = ClipLoss()
+KL = ClipLoss(kl_coef=0.1)
 C = 3.0  # the third bound of the dual clip; the default of verl
 
 
 class Batch(NamedTuple):
     """The log-probs of the policy and of the sampler, the entropy of each token, and where there are tokens, [n, T];
-    the advantages and the rewards of the n rows, whose groups stand together."""
+    the advantages and the rewards of the n rows, whose groups stand together; those of the reference, [n, T]."""
 
     logprobs: Tensor
     old_logprobs: Tensor
@@ -64,6 +65,7 @@ class Batch(NamedTuple):
     mask: Tensor
     advantages: Tensor
     rewards: np.ndarray
+    reference: Tensor
 
     @property
     def parts(self) -> list[slice]:
@@ -109,7 +111,8 @@ def make_batch() -> Batch:
     entropy = uniform(0.0, 2.0)
     lengths = torch.randint(1, WIDTH + 1, (len(rewards),), generator=random)
     advantages = np.concatenate([group_advantage(group) for group in rewards.reshape(-1, SIZE)])
-    return Batch(logprobs, old, entropy, torch.arange(WIDTH) < lengths[:, None], torch.from_numpy(advantages), rewards)
+    mask, reference = torch.arange(WIDTH) < lengths[:, None], logprobs + uniform(-1.0, 1.0)
+    return Batch(logprobs, old, entropy, mask, torch.from_numpy(advantages), rewards, reference)
 
 
 BATCH = make_batch()
@@ -125,10 +128,12 @@ def our_loss(
     weights: Tensor | None = None,
     entropy_weights: Tensor | None = None,
     select: Callable[[PolicyLoss, Batch], Tensor] | None = None,
+    kl: Callable[[Tokens, Tensor], Tensor] | None = None,
 ) -> Found:
     """The loss of the batch as one mini-batch, as the built-in trainer computes it.
 
-    `weights` [n] and `entropy_weights` [n] take the place of `row_weights`, and `select` that of `selection`.
+    `weights` [n] and `entropy_weights` [n] take the place of `row_weights`, `select` that of `selection`, and `kl` that
+    of `kl_to_reference`.
     """
     logprobs, entropy = (x.clone().requires_grad_() for x in (batch.logprobs, batch.entropy))
     weights = row_weights(batch.mask.sum(1), loss.aggregation) if weights is None else weights
@@ -136,9 +141,15 @@ def our_loss(
     selected = (select or selection)(loss, batch) if loss.selects_tokens else torch.zeros_like(batch.mask)
     tokens = Tokens(logprobs, batch.old_logprobs, batch.advantages[:, None], mask=batch.mask, selected=selected)
     values, _ = loss.forward(tokens)
+    if loss.kl_coef:
+        values = values + loss.kl_coef * (kl or k3)(tokens, batch.reference)
     total = (values * batch.mask * weights[:, None]).sum()
     total = total - loss.entropy_coef * (entropy * batch.mask * entropy_weights[:, None]).sum()
     return differentiated(total, logprobs, entropy)
+
+
+def k3(tokens: Tokens, reference: Tensor) -> Tensor:
+    return kl_to_reference(tokens.logprobs, reference)
 
 
 def selection(loss: PolicyLoss, batch: Batch, seed: int = 0) -> Tensor:
@@ -199,6 +210,19 @@ class BinaryKl(DppoLoss):
         weight = (new / old).clamp(max=self.max_ratio)
         values = -weight * tokens.advantages * tokens.logprobs
         return values.masked_fill(is_outside, 0.0), {}
+
+
+def k1(tokens: Tokens, reference: Tensor) -> Tensor:
+    return tokens.logprobs - reference
+
+
+def k2(tokens: Tokens, reference: Tensor) -> Tensor:
+    return (tokens.logprobs - reference).square() / 2
+
+
+def k3_of_old(tokens: Tokens, reference: Tensor) -> Tensor:
+    """k3 times the ratio, as an expectation over the policy that sampled."""
+    return (tokens.logprobs - tokens.old_logprobs).exp() * k3(tokens, reference)
 
 
 def of_micro_batches(aggregation: str, batch: Batch = BATCH) -> Tensor:
@@ -316,8 +340,13 @@ def row(pair: Pair) -> dict[str, Any]:
         explained = changed is not None and is_equal(differences(changed, theirs))
     except Exception as error:  # a release without this setting must not hide the other rows
         return shown | {"equal": False, "explained": False, "by": {}, "term": f"{type(error).__name__}: {error!s:.200}"}
-    by = {name: float(f"{by:.2g}") for name, by in (("loss", loss), ("numbers", numbers)) if by is not None}
+    by = {name: rounded(by) for name, by in (("loss", loss), ("numbers", numbers)) if by is not None}
     return shown | {"equal": False, "explained": explained, "by": by, "term": pair.term if explained else UNEXPLAINED}
+
+
+def rounded(by: float) -> float:
+    """A difference as it is stored: 0 where it is none."""
+    return 0.0 if by <= TOLERANCE else float(f"{by:.2g}")
 
 
 def differences(ours: Found, theirs: Found) -> tuple[float | None, float]:
@@ -387,6 +416,7 @@ NAMES = {
     "gmpo": "Loss: GMPO",
     "dppo": "Loss: DPPO",
     "entropy-bonus": "Loss: entropy bonus",
+    "kl": "Loss: KL to a reference",
     "grpo": "Advantage: GRPO",
     "dr-grpo": "Advantage: Dr. GRPO",
     "rloo": "Advantage: RLOO",
@@ -452,7 +482,8 @@ def differing(row: Mapping[str, Any]) -> list[str]:
         return ["equal", "equal"]
     if not row["by"]:
         return ["failed", "failed"]
-    return [f"{100 * row['by'][key]:g} %" if key in row["by"] else "" for key in ("loss", "numbers")]
+    shown = {key: f"{100 * by:g} %" if by else "equal" for key, by in row["by"].items()}
+    return [shown.get(key, "") for key in ("loss", "numbers")]
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[str]:

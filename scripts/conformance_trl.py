@@ -56,6 +56,7 @@ def loss_of(options: dict[str, Any], of: Any = GRPOTrainer, settings: Any = GRPO
         inputs = {"prompt_ids": ids[:, :1], "prompt_mask": torch.ones_like(ids[:, :1]), "completion_ids": ids}
         inputs |= {"completion_mask": part.mask.int(), "num_items_in_batch": c.BATCH.mask.sum()}
         inputs |= {"advantages": part.advantages, "old_per_token_logps": part.old_logprobs}
+        inputs |= {"ref_per_token_logps": part.reference}
         return made._compute_loss(made.model, inputs)
 
     return c.summed(of_part)
@@ -101,6 +102,16 @@ def pairs() -> Iterator[c.Pair]:
         "The mean entropy is over the tokens of each micro-batch, where ours has the weights of the loss, here over "
         "all tokens of the mini-batch.",
         entropy_weights=c.of_micro_batches("token-mean"),
+    )
+    yield as_configured("kl", "loss_type=dapo, beta=0.1", c.KL)
+    corrected = {**plain, "beta": c.KL.kl_coef, "use_bias_correction_kl": True}
+    yield c.loss_pair(
+        "kl",
+        "loss_type=dapo, beta=0.1, use_bias_correction_kl=True",
+        c.KL,
+        partial(loss_of, corrected),
+        "The divergence of a token is multiplied by the ratio of the policy to the sampler.",
+        kl=c.k3_of_old,
     )
 
     for scale in ("group", "batch"):
