@@ -57,7 +57,7 @@ C = 3.0  # the third bound of the dual clip; the default of verl
 
 class Batch(NamedTuple):
     """The log-probs of the policy and of the sampler, the entropy of each token, and where there are tokens, [n, T];
-    the advantages and the rewards of the n rows, whose groups stand together; those of the reference, [n, T]."""
+    the advantages and the rewards of the n rows, whose groups stand together; the reference's log-probs, [n, T]."""
 
     logprobs: Tensor
     old_logprobs: Tensor
@@ -95,6 +95,23 @@ class Pair:
     theirs: Callable[[], Found]
     term: str = ""
     changed: Callable[[], Found] | None = None
+
+
+class Run(NamedTuple):
+    """A run of a trainer, whose optimizer steps are computed again.
+
+    Attributes:
+        train: trains, and returns the number of optimizer steps and their check, which fails by an AssertionError.
+        term: the sentence on what differs.
+        changed: what the check is given to compute with that change.
+    """
+
+    name: str
+    trainer: str
+    setting: str
+    train: Callable[[], tuple[int, Callable[..., Any]]]
+    term: str = ""
+    changed: Mapping[str, Any] = {}
 
 
 def make_batch() -> Batch:
@@ -361,10 +378,36 @@ def is_equal(found: tuple[float | None, float]) -> bool:
     return all(by <= TOLERANCE for by in found if by is not None)
 
 
+def run_row(run: Run) -> dict[str, Any]:
+    """What is stored of a run. No difference has a number here: what is sampled depends on the machine."""
+    steps, check = run.train()
+    shown = {"name": run.name, "setting": f"{run.trainer}: {run.setting}", "steps": steps}
+    if holds(check):
+        return shown | {"equal": True}
+    explained = bool(run.term) and holds(check, **run.changed)
+    return shown | {"equal": False, "explained": explained, "term": run.term if explained else UNEXPLAINED}
+
+
+def holds(check: Callable[..., Any], **options: Any) -> bool:
+    try:
+        check(**options)
+    except AssertionError:
+        return False
+    return True
+
+
+def of_trainer(trainer: str) -> Any:
+    return importlib.import_module(f"conformance_{TRAINERS[trainer].replace('-', '_')}")
+
+
 def measured(trainer: str) -> list[dict[str, Any]]:
     """The rows of a trainer that is installed here."""
-    module = importlib.import_module(f"conformance_{TRAINERS[trainer].replace('-', '_')}")
-    return [row(pair) for pair in module.pairs()]
+    return [row(pair) for pair in of_trainer(trainer).pairs()]
+
+
+def ran(trainer: str) -> list[dict[str, Any]]:
+    """The runs of a trainer that is installed here; verl and ms-swift have none."""
+    return [run_row(run) for run in getattr(of_trainer(trainer), "runs", tuple)()]
 
 
 def described() -> dict[str, Any]:
@@ -425,6 +468,36 @@ NAMES = {
 }
 
 
+RUNS = {
+    "KL": "KL to a reference",
+    "steps": "several steps a generation",
+    "dense": "dense rewards",
+    "masked": "masked tokens",
+    "processes": "two processes",
+    "LoRA": "LoRA with a reference",
+}
+
+OF_RUNS = """These are runs of TRL {version} on a CPU, which sample, grade and train: GRPOTrainer with GroupAdvantage,
+and DiverTrainer. Each optimizer step is computed again from a copy of the policy. For GRPOTrainer a row is run alone,
+with the formulas written out; for DiverTrainer the built-in trainer updates. In an equal run the advantages are equal
+to 1e-5 in every step. DiverTrainer's gradient is equal to 1e-5, GRPOTrainer's to 1e-3 of its norm and its loss to
+1e-4. With a KL term, the same check without that term fails."""
+
+
+def runs_section(release: Mapping[str, Any]) -> str:
+    runs = release["runs"]
+    terms = list(dict.fromkeys(run["term"] for run in runs if not run["equal"]))
+    cells = []
+    for run in runs:
+        trainer, _, setting = run["setting"].partition(": ")
+        how = ["equal", ""] if run["equal"] else ["differs", str(1 + terms.index(run["term"]))]
+        cells.append([RUNS[run["name"]], trainer, f"`{setting}`", str(run["steps"]), *how])
+    header = ("", "trainer", "its setting", "steps", "every step", "why")
+    why = [filled(f"{i}. {term}", "   ") for i, term in enumerate(terms, 1)]
+    table = markdown(header, cells, text=len(header))
+    return "\n".join(["## Runs\n", filled(OF_RUNS.format(**release)), "", table, *why])
+
+
 def page(data: Mapping[str, Any]) -> str:
     """docs/conformance.md of the stored rows."""
     trainers = data["trainers"]
@@ -439,6 +512,7 @@ def page(data: Mapping[str, Any]) -> str:
     header = ("", *releases.values())
     introduction = [filled(part) for part in INTRODUCTION.format(**data["batch"]).split("\n\n")]
     sections = [section(NAMES[name], found) for name, found in rows.items()]
+    sections += [runs_section(found) for found in trainers.values() if found.get("runs")]
     parts = [
         "# Losses and advantages beside other trainers",
         *introduction,
@@ -488,7 +562,10 @@ def differing(row: Mapping[str, Any]) -> list[str]:
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[str]:
     """The rows that are not as they were, and those that are new or gone."""
-    old, new = ({(r["name"], r["setting"]): r for r in found.get("rows", [])} for found in (before, after))
+    old, new = (
+        {(r["name"], r["setting"]): r for kind in ("rows", "runs") for r in found.get(kind, [])}
+        for found in (before, after)
+    )
     for key in dict.fromkeys([*old, *new]):
         if old.get(key) != new.get(key):
             yield f"{' '.join(key)}: {told(old.get(key))} -> {told(new.get(key))}"
@@ -499,6 +576,8 @@ def told(row: Mapping[str, Any] | None) -> str:
         return "no row"
     if row["equal"]:
         return "equal"
+    if "steps" in row:
+        return f"differs: {row['term']}"
     if not row["by"]:
         return f"failed: {row['term']}"
     return f"differs by {' and '.join(filter(None, differing(row)))}: {row['term']}"
@@ -515,13 +594,15 @@ def main() -> None:
     unexplained = []
     for trainer in parser.parse_args().trainers:
         try:
-            found = {"version": version(TRAINERS[trainer]), "rows": measured(trainer)}
+            found = {"version": version(TRAINERS[trainer]), "rows": measured(trainer), "runs": ran(trainer)}
         except PackageNotFoundError:
             sys.exit(f"{trainer} is not installed here: run this in .venv-trainers, or for ms-swift in .venv-engines")
         before = data["trainers"].get(trainer, {})
         print(f"{trainer} {found['version']}, before {before.get('version', 'not compared')}")
         print(*(f"  changed: {line}" for line in changes(before, found)), sep="\n")
-        unexplained += [f"{trainer}: {row}" for row in found["rows"] if not (row["equal"] or row["explained"])]
+        unexplained += [
+            f"{trainer}: {row}" for row in found["rows"] + found["runs"] if not (row["equal"] or row["explained"])
+        ]
         data["trainers"][trainer] = found
     data = {"batch": described(), "trainers": {t: data["trainers"][t] for t in TRAINERS if t in data["trainers"]}}
     DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
