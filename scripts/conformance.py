@@ -481,7 +481,8 @@ OF_RUNS = """These are runs of TRL {version} on a CPU, which sample, grade and t
 and DiverTrainer. Each optimizer step is computed again from a copy of the policy. For GRPOTrainer a row is run alone,
 with the formulas written out; for DiverTrainer the built-in trainer updates. In an equal run the advantages are equal
 to 1e-5 in every step. DiverTrainer's gradient is equal to 1e-5, GRPOTrainer's to 1e-3 of its norm and its loss to
-1e-4. With a KL term, the same check without that term fails."""
+1e-4. With a KL term, the same check without that term fails. DiverTrainer's lora_alpha was chosen after a look at five:
+at 4 that failure is small, and at 128 the run diverges and the trainers differ by 1.7e-5 of the largest gradient."""
 
 
 def runs_section(release: Mapping[str, Any]) -> str:
