@@ -46,7 +46,7 @@ def batch():
     advantage = torch.tensor([1.5, -0.5, 0.0] * 4, dtype=torch.float64)
     lengths = torch.randint(1, WIDTH + 1, (ROWS,), generator=random)
     mask = torch.arange(WIDTH) < lengths[:, None]
-    return Batch(logprobs, old, torch.zeros_like(logprobs), mask, advantage, np.zeros(ROWS))
+    return Batch(logprobs, old, torch.zeros_like(logprobs), mask, advantage, np.zeros(ROWS), reference=old)
 
 
 def ours(loss, batch):
