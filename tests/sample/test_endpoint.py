@@ -525,7 +525,9 @@ def test_another_address_another_key_another_model(monkeypatch):
         with pytest.raises(DiverError, match=r"/v1: does not know the model 'large'; it serves small, tiny$"):
             generate(server, asked(), model="large")
         monkeypatch.setenv("MY_KEY", "wrong")
-        with pytest.raises(DiverError, match=r"/v1: refuses the API key; set the environment variable MY_KEY$"):
+        with pytest.raises(
+            DiverError, match=r"/v1: refuses the API key \(401: no such key\); set the environment variable MY_KEY$"
+        ):
             EndpointGenerator(Endpoint(url=server.url, key="MY_KEY"))
     with serving() as server:
         assert EndpointGenerator(Endpoint(url=server.url)).name == "tiny"
