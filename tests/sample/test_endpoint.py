@@ -387,6 +387,7 @@ GARBAGE = {
     b"[]": "a part is missing",
     b'{"choices": []}': "a part is missing",
     b'{"error": {"message": "out of memory"}}': "out of memory",
+    b'{"error": {"message": "%s because of credits"}}' % (b"refused " * 30): "because of credits",
     b'{"choices": [{"text": "x", "finish_reason": "stop"}]}': "a part is missing",
     b'{"choices": [{"text": 5, "finish_reason": "stop"}], "usage": {"completion_tokens": 1}}': "text or the number",
     b'{"choices": [{"text": "x", "finish_reason": "stop"}], "usage": {"completion_tokens": "y"}}': "text or the number",

@@ -6,6 +6,7 @@ import difflib
 import functools
 import importlib
 import inspect
+import os
 import shlex
 import sysconfig
 import traceback
@@ -282,10 +283,7 @@ def no_file(path: Path, also: str = "", others: Iterable[str] = ()) -> str:
     """The message for a missing path: the folder that was searched, and the name there or in `others` that is close."""
     folder = next(parent for parent in path.absolute().parents if parent.is_dir())
     missing = path.absolute().relative_to(folder).parts[0]
-    try:
-        names = sorted(inside.name for inside in folder.iterdir() if inside.name[0] != ".")
-    except PermissionError:
-        names = []
+    names = sorted(name for name in os.listdir(folder) if name[0] != ".") if os.access(folder, os.R_OK) else []
     near = nearest(missing, [*names, *others])
     meant = near if near in others else str(path.with_name(near) if near and path.name == missing else folder / near)
     return f"{path}: no such file or folder in {folder}{also}" + (f"; did you mean {meant!r}?" if near else "")
@@ -294,9 +292,8 @@ def no_file(path: Path, also: str = "", others: Iterable[str] = ()) -> str:
 def _hint(name: str, choices: list[str]) -> str:
     close = nearest(name, choices)
     listed = ", ".join(map(shlex.quote, choices))  # as typed: a choice may have a comma and spaces of its own
-    if close and len(choices) > LISTED:
-        return f", did you mean {close!r}?"
-    return (f", did you mean {close!r}?" if close else ";") + f" choices: {listed}"
+    meant = f", did you mean {close!r}?" if close else ";"
+    return meant if close and len(choices) > LISTED else f"{meant} choices: {listed}"
 
 
 def _keys(cls: type, loc: list[int | str]) -> list[str]:
