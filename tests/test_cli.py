@@ -433,7 +433,7 @@ def test_wrong_input_is_one_line_and_code_2():
     Path("adapters/adapter_config.json").write_text("{}")
     small = ("--train.batch_size", 1, "--train.mini_batch_size", 1, "--evaluate.problems", 0)
     for args, told in [
-        (("train", "none.toml"), "none.toml: there is no such recipe"),
+        (("train", "none.toml"), "none.toml: no such file or folder in "),
         (("compare", ".", "none"), "none: no such file or folder"),
         (("train", "bad.toml"), "train.steps"),
         (("train", "tiny.toml", "--train.stps", 3), "train.stps: unknown key"),
@@ -478,7 +478,7 @@ def test_wrong_input_is_one_line_and_code_2():
             "method.shaping.coeff: unknown key, did you mean 'coef'",
         ),
         (("train", "tiny.toml", "--sample.max_prompt_tokens", 1), "no problem is left to train on.*max_prompt_tokens"),
-        (("trian", "tiny.toml"), "no command 'trian'"),
+        (("trian", "tiny.toml"), "command: unknown choice 'trian', did you mean 'train'"),
         (("browse", "folder"), "folder"),
     ]:
         line = fails(*args)
@@ -773,7 +773,7 @@ def test_everything_that_is_wrong_is_told_at_once():
     lines = diver("train", "tiny.toml", "--train.stps", 3, "--lr", 1).stderr.splitlines()
     assert [line.partition(": ")[2][:28] for line in lines] == [
         "command line: train.stps: un",
-        "command line: '--lr': a flag",
+        "command line: '--lr': did yo",
     ]
     Path("empty").mkdir()
     write_rows(Path("mine/other.jsonl"), [])
@@ -901,16 +901,17 @@ def test_help_teaches():
 def test_methods_are_listed_with_their_engines():
     code, out, _ = diver("methods")
     shown = out.splitlines()
-    assert code == 0 and all(len(line) <= 100 for line in shown)
+    assert code == 0 and all(len(line) <= 120 for line in shown)
     apart = shown.index(APART)
     tables = [[cell.strip() for cell in line.split("|")[1:-1]] for line in shown if line.startswith("| ")]
-    assert tables[0] == ["method", "rewarded", "engines"]
-    rows = {row[0]: row[1:] for row in tables if set(row[0]) != {"-"} and row[0] != "method"}
+    assert tables[0] == ["method", "what it changes", "part", "Pass@1", "Pass@64", "time", "engines"]
+    rows = {row[0].partition(" (")[0]: row[1:] for row in tables if set(row[0]) != {"-"} and row[0] != "method"}
     assert [*rows] == [*METHODS] and shown[apart + 4].split("|")[1].strip() == "cde"
     assert {row.split("|")[1].strip() for row in shown[apart + 4 :] if row.startswith("| ")} == {*STUDIES["methods"]}
-    assert {name: rows[name][1] for name in KNOWN} == MARKS_BY_HAND
-    assert rows["clip-cov"] == ["Correctness", "B . D V . . . . A"]
-    assert rows["diver-mix"] == ["Correctness, and the mean of clipped TD and ED", "B T D V M S K C A"]
+    assert {name: " ".join(rows[name][-1]) for name in KNOWN} == MARKS_BY_HAND
+    assert rows["clip-cov"] == ["Drops some tokens of high covariance", "loss", "", "", "", "B.DV....A"]
+    assert rows["diver-mix"][:2] == ["Bonus for other words and formulas", "reward"]
+    assert "| diver-mix (default) |" in out and "| clip-higher (start) |" in out
     assert [*MARKS] == [*ENGINES] and len({*MARKS.values()}) == len(MARKS)
     assert "\nB built-in, T TRL, D DiverTrainer, V verl, M ms-swift, S slime, K SkyRL, C tinker-cookbook," in out
 
@@ -1006,7 +1007,7 @@ def test_a_package_adds_a_command(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     assert diver("mine", "a", "--b") == (0, "['a', '--b']\n", "")
     assert "\n  mine      Do mine.\n" in diver("--help")[1]
-    assert "commands are train, sweep, eval, blend, compare, grade, measure, browse, methods, judge, mine, " in fails(
+    assert "choices: train, sweep, eval, blend, compare, grade, measure, browse, methods, judge, mine, " in fails(
         "thine"
     ) and "mine" in fails("thine")
 
@@ -1035,7 +1036,7 @@ def test_too_little_memory_to_load_a_library_is_one_line(tmp_path, monkeypatch, 
 
 def test_python_m_diver_is_the_command_and_begins_without_torch():
     wrong = subprocess.run([*DIVER, "trian"], capture_output=True, text=True)
-    assert wrong.returncode == 2 and wrong.stderr.startswith("diver: there is no command 'trian'")
+    assert wrong.returncode == 2 and wrong.stderr.startswith("diver: command: unknown choice 'trian'")
     program = "import sys; sys.argv = ['diver', '--help']; from diver.cli import main; main(); print({*sys.modules})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0 and "  train " in done.stdout

@@ -5,12 +5,13 @@ import importlib
 import re
 from pathlib import Path
 
+import measured_gains
 import pytest
 from by_hand import KNOWN
 from docs_tables import MARK, on_page_markdown, tables
 
 from diver.cli.methods import docs
-from diver.integrations.engines import catalogue, rewarded
+from diver.integrations.engines import WIDEST, catalogue, change, parts
 from diver.losses import LOSSES
 from diver.methods import METHODS, method_named
 from diver.recipe.recipe import Recipe
@@ -85,11 +86,39 @@ def test_methods_and_losses_have_their_paragraph(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_method_says_what_it_rewards_by_which_formula_and_of_which_source(name):
+def test_a_method_says_what_it_changes_by_which_formula_and_of_which_source(name):
     method = method_named(name)
     text = " ".join(docs(method))
-    assert rewarded(method).startswith("Correctness") and len(text) > len(rewarded(method)) + 100
+    assert 0 < len(change(method)) <= WIDEST and not change(method).endswith("...")
+    assert len(text) > len(change(method)) + 100
     assert re.search(r"\barXiv \d{4}\.\d{5}\b|\bOurs\b|\bours\b|remax-rl", text), text
+
+
+def test_no_two_methods_say_the_same():
+    said = [change(method_named(name)) for name in METHODS]
+    assert len({*said}) == len(said)
+
+
+def test_the_part_of_a_step_that_a_method_changes():
+    """One method of each part, and methods of two."""
+    known = {"grpo": "none", "clip-higher": "loss", "gspo": "loss", "diver-mix": "reward", "max-rl": "advantage"}
+    known |= {"verified-replay": "data", "dapo": "reward, sampling", "siren": "advantage, loss"}
+    assert {name: parts(method_named(name)) for name in known} == known
+
+
+def test_the_measured_gains_are_those_of_the_records():
+    assert measured_gains.FILE.read_text(encoding="utf-8") == measured_gains.text()
+    assert max(map(len, catalogue().splitlines())) <= 120
+    (row,) = [line for line in catalogue().splitlines() if line.startswith("| pass-at-k ")]
+    assert re.search(
+        r"\| +-2\.9\* \| +\+10\.3\* \|", row
+    )  # the first row of the summary of docs/results/method-comparison.md
+
+
+def test_an_engine_filters_the_methods():
+    """DiverTrainer, which `diver train --engine trl` uses, runs all; TRL's stock trainer has no replay."""
+    assert catalogue("trl") == catalogue() and "verified-replay" not in catalogue("slime")
+    assert "| grpo " in catalogue("ms-swift") and catalogue("builtin") == catalogue("built-in")
 
 
 @pytest.mark.parametrize("code", [c for c in CODE if re.fullmatch(r"diver(\.\w+)+", c)])

@@ -235,7 +235,8 @@ for words in (["methods", "grpo"], ["measure", "rollouts.jsonl"], ["train", RECI
     assert out[:3] == ["[1.0, -1.0]", "[0.697, 1.0, 1.0]", "correct"], done.stderr
     assert (
         out[3] == missing("math_verify")
-        and out[4:7] == ["grpo", "", "Correctness. A_i = (r_i - mean) / std over the group, clip 0.20 / 0.20."]
+        and out[4:6] == ["grpo", ""]
+        and out[6].startswith("(r - mean) / std within the group. A_i = (r_i - mean) / std over the group")
         and any(line.startswith("  engines           built-in, TRL, DiverTrainer, verl, ") for line in out)
         and out[-4:] == ["2", "method diver-mix, seed 0, engine built-in", "2", "2"]
     )

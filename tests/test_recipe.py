@@ -240,7 +240,7 @@ def test_sizes_of_a_task(tmp_path, capsys, flags, sizes, unused):
 
 def test_wrong_flags_are_named(tmp_path):
     path = write(tmp_path, "")
-    with pytest.raises(DiverError, match="no such recipe"):
+    with pytest.raises(DiverError, match="none.toml: no such file or folder in .*; did you mean '.*mine.toml'"):
         load_recipe(tmp_path / "none.toml")
     with pytest.raises(DiverError, match="name a recipe: diver it recipes/quickstart.toml"):
         parse_arguments(Arguments, ["--dry-run"], "diver it")

@@ -11,7 +11,7 @@ from diver.methods.grpo import Grpo
 
 @settings
 class Cde(Grpo):
-    """Correctness, and a bonus for unlikely responses.
+    """Bonus for unlikely responses.
 
     Eq. 2: r + omega min(|r| / kappa, alpha B), then GRPO's advantage. B is minus the mean log-prob of a token under the
     sampler. The source's r is 1 or -1: as a wrong response has the bonus too, |r| is here |2r - 1| of an outcome r from

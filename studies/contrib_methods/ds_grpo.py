@@ -10,7 +10,7 @@ from diver.methods.grpo import ClipHigher
 
 @settings
 class DsGrpo(ClipHigher):
-    """Correctness, amplified for unlikely responses.
+    """Amplifies unlikely responses.
 
     A_i = GRPO's - gamma_p log pi(o_i) of a correct response, GRPO's + gamma_n log pi(o_i) of a wrong one. log pi is the
     sum over its tokens under the sampler, where the source's theory has the base model. Groups all correct or all wrong

@@ -70,7 +70,7 @@ class OutcomeBased(ClipHigher):
 
 @settings
 class OutcomeBatch(OutcomeBased):
-    """Correctness, minus how common the answer is in the group.
+    """Minus the share of the same answer.
 
     e_i = -1/G times the number of other responses with the answer of i. The tokens of the answer have it too: the
     sources describe their mask for the other two.
@@ -108,7 +108,7 @@ class OutcomeUcb(OutcomeBased):
 
 @settings
 class OutcomeUcbCon(OutcomeUcb):
-    """Correctness, and how rare the answer was in training.
+    """Bonus for answers rare in training.
 
     The rarity is above a constant: e_i = b_i - baseline, b_i = min(1, 1 / sqrt N).
     """
@@ -124,7 +124,7 @@ class OutcomeUcbCon(OutcomeUcb):
 
 @settings
 class OutcomeUcbMean(OutcomeUcb):
-    """Correctness, and how rare the answer was, in its group.
+    """The same bonus within the group.
 
     The rarity in training is above that of the others: e_i = b_i - the mean b of the other responses, b_i = min(1, 1 /
     sqrt N). Without `mask_answer` the mean of A is 0.

@@ -16,7 +16,7 @@ from diver.methods.of_sets import OfSets
 
 @settings
 class PolyEpo(OfSets):
-    """Correctness of sets of k, times their different keys.
+    """Sets of k times their distinct keys.
 
     A_i is the mean value of all sets of k that response i is in, minus that of all sets, without a standard deviation.
     A wrong response that adds an answer to sets with correct ones may have an advantage above 0. The formula and the

@@ -12,7 +12,7 @@ from diver.methods.grpo import ClipHigher
 
 @settings
 class UniquenessAware(ClipHigher):
-    """Correctness, divided by a power of how many are the same.
+    """Reward over how many are the same.
 
     A_i = GRPO's / n_i^alpha, n_i the number of responses with the key of i, itself included; wrong ones too, as in the
     source. alpha is from 0 to 1; the authors' value and code were not found (hence "after"). Departures: what is the

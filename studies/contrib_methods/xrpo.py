@@ -10,7 +10,7 @@ from diver.methods.grpo import ClipHigher
 
 @settings
 class Xrpo(ClipHigher):
-    """Correctness, and more for unlikely correct responses.
+    """Bonus for unlikely correct responses.
 
     A correct response gains min(max(novelty (1 - eta), 0), limit A), where A is GRPO's advantage. eta = exp(l - mean l
     of the group), and l is the mean log-prob of a token under the sampler. The constants are those that a review quotes

@@ -216,7 +216,7 @@ def test_countdown_is_the_same_whatever_the_seed():
 def test_what_cannot_be_loaded(tmp_path):
     for name, words in {
         "aime26": ("aime26", "aime24, aime25", "countdown"),
-        "gsm8k=x.jsonl": ("gsm8k=x.jsonl", "choose from"),
+        "gsm8k=x.jsonl": ("--benchmarks: unknown choice 'gsm8k'", "choices: aime24"),
         f"gpqa={tmp_path / 'none.jsonl'}": ("none.jsonl", "no such file"),
         f"aime25={write(tmp_path, [{**HUB_ROWS['aime25'], 'verification_info': '{'}])}": ("rows.jsonl:1", "aime25"),
         f"mmlu-pro={write(tmp_path, [{'answer_index': 1}], 'm.jsonl')}": ("m.jsonl:1", "options"),

@@ -228,7 +228,7 @@ def watched(of):
 def test_a_run_that_is_watched_says_what_is_true_now(tmp_path):
     """A folder that is made later, a row that is being written, a file that is written anew with as many bytes."""
     of = Source("run", tmp_path / "run", Columns(), "", 10, 0.5)
-    assert watched(of) and not watched(of) and of.notes == [f"{tmp_path / 'run'}: no such file or folder"]
+    assert watched(of) and not watched(of) and of.notes == [f"{tmp_path / 'run'}: no such file or folder in {tmp_path}"]
     dump(tmp_path / "run", (1,))
     file = tmp_path / "run" / "1.jsonl"
     content = file.read_text()

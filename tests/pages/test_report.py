@@ -567,7 +567,7 @@ def test_the_command_for_one_run_and_for_several(tmp_path):
     [
         ([], "name at least one file or folder of rollouts: diver browse runs/quickstart"),
         (["a", "--groups", "-1"], "command line: groups: must be at least 0, not -1"),
-        (["a", "missing"], "missing: no such file or folder"),
+        (["a", "missing"], "missing: no such file or folder in {}"),
         (["a", "--steps", "1"], "--steps: is for rollouts, and a is a run; name its a/rollouts"),
         (["a", "--by", "model"], "--by: is for rollouts, and a is a run; name its a/rollouts"),
         (["a", "--format", "csv"], "--format: is for rollouts, and a is a run; name its a/rollouts"),
@@ -575,7 +575,7 @@ def test_the_command_for_one_run_and_for_several(tmp_path):
 )
 def test_a_wrong_argument_is_a_one_line_error(tmp_path, arguments, message):
     write_run(tmp_path / "a", steps=2, rollouts=1)
-    assert fails("browse", *arguments, cwd=tmp_path) == f"diver: {message}"
+    assert fails("browse", *arguments, cwd=tmp_path) == f"diver: {message.format(tmp_path)}"
     assert {p.name for p in tmp_path.iterdir()} == {"a"} and not (tmp_path / "a" / "report.html").exists()
 
 

@@ -387,6 +387,7 @@ GARBAGE = {
     b"[]": "a part is missing",
     b'{"choices": []}': "a part is missing",
     b'{"error": {"message": "out of memory"}}': "out of memory",
+    b'{"error": {"message": "%s because of credits"}}' % (b"refused " * 30): "because of credits",
     b'{"choices": [{"text": "x", "finish_reason": "stop"}]}': "a part is missing",
     b'{"choices": [{"text": 5, "finish_reason": "stop"}], "usage": {"completion_tokens": 1}}': "text or the number",
     b'{"choices": [{"text": "x", "finish_reason": "stop"}], "usage": {"completion_tokens": "y"}}': "text or the number",
@@ -525,7 +526,9 @@ def test_another_address_another_key_another_model(monkeypatch):
         with pytest.raises(DiverError, match=r"/v1: does not know the model 'large'; it serves small, tiny$"):
             generate(server, asked(), model="large")
         monkeypatch.setenv("MY_KEY", "wrong")
-        with pytest.raises(DiverError, match=r"/v1: refuses the API key; set the environment variable MY_KEY$"):
+        with pytest.raises(
+            DiverError, match=r"/v1: refuses the API key \(401: no such key\); set the environment variable MY_KEY$"
+        ):
             EndpointGenerator(Endpoint(url=server.url, key="MY_KEY"))
     with serving() as server:
         assert EndpointGenerator(Endpoint(url=server.url)).name == "tiny"

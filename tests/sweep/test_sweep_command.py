@@ -199,7 +199,7 @@ TWO = ("--methods", "clip-higher", "max-rl")
         ([*TWO, "--jobs", "0"], "jobs: must be at least 1, not 0"),
         ([*TWO, "--alphas", "0,2"], "--alphas 0,2: must be from 0"),
         ([*TWO, "--temperatures", "0,1"], "must be numbers above 0"),
-        ([*TWO, "--runs", "x=nowhere"], "nowhere: is neither a run folder nor a folder of run folders"),
+        ([*TWO, "--runs", "x=nowhere"], "nowhere: no such file or folder in "),
         (["--set", "train.steps=1,2", "--equal", "time"], "--equal time: decides the steps"),
     ],
 )

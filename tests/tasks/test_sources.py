@@ -341,7 +341,10 @@ def test_bad_sources(tmp_path):
     (tmp_path / "x.parquet").write_text("not parquet")
     (tmp_path / "x.jsonl").write_bytes(b'{"problem": "\xff"}')
     for source, message in [
-        (Source(path=str(tmp_path / "no.jsonl")), "no.jsonl: no such file or folder, and not the id of a data set"),
+        (
+            Source(path=str(tmp_path / "no.jsonl")),
+            "no.jsonl: no such file or folder in .*, and not the id of a data set",
+        ),
         (Source(path="no/such.jsonl"), "no/such.jsonl: no such file"),
         (Source(path=str(tmp_path / "empty")), "no .jsonl or .parquet or .csv file in this folder"),
         (Source(path=str(tmp_path / "x.txt")), "must be .jsonl or .parquet or .csv or .json, not .txt"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from diver.core.bands import Band
 from diver.core.files import write_text
 from diver.core.run_folder import given_name
-from diver.core.settings import Positional, settings
+from diver.core.settings import Positional, no_file, settings
 from diver.core.tables import Cell, Export, Format, Log, Measure, Table, Uncertainty, export, write_table
 from diver.core.types import DiverError
 from diver.recipe.flags import parse
@@ -69,7 +69,7 @@ def command(args: Sequence[str]) -> None:
     arguments = parse(CompareArguments, "diver compare", args, COMMON)
     paths = [path for _, path in map(given_name, arguments.results)]
     if absent := [path for path in paths if not path.expanduser().exists()]:
-        raise DiverError(f"{absent[0]}: no such file or folder")
+        raise DiverError(no_file(absent[0]))
     evaluations = [path for path in paths if is_evaluation(path)]
     if not evaluations:
         write_runs(arguments)

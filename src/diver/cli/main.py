@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from diver.core.extras import PACKAGES, added, check_studies, missing, version
+from diver.core.settings import choose
 from diver.core.tables import clean
 from diver.core.types import DiverError
 
@@ -105,8 +106,7 @@ def _run(argv: Sequence[str]) -> None:
         entry.load()(args)
     else:
         check_studies(COMMANDS, verb, f"diver {verb}")
-        known = ", ".join([*own_commands(), *added(COMMANDS)])
-        raise DiverError(f"there is no command {verb!r}; commands are {known}")
+        choose(verb, [*own_commands(), *added(COMMANDS)], "command")
 
 
 def _help() -> str:

@@ -19,18 +19,22 @@ class Methods:
 
     names: Positional[tuple[str, ...]] = ()
     """Methods to show. my_module:MyMethod is one of your own."""
+    engine: str = ""
+    """List only the methods that this engine runs: a name below the table, or of run.engine, where trl means
+    DiverTrainer."""
 
 
 def command(args: Sequence[str]) -> None:
-    """List the methods and the engines that run them; NAME shows one with all its options."""
-    from diver.integrations.engines import LEGEND, catalogue
+    """List the methods, their measured gains and their engines; NAME shows one with all its options."""
+    from diver.integrations.engines import LEGEND, MEASURED, catalogue
     from diver.methods import method_named
 
-    names = parse(Methods, "diver methods", args).names
-    if names:
-        print("\n\n".join(description(method_named(name)) for name in names))
+    arguments = parse(Methods, "diver methods", args)
+    if arguments.names:
+        print("\n\n".join(description(method_named(name)) for name in arguments.names))
     else:
-        print(f"{catalogue()}\n{LEGEND}\n\ndiver methods NAME shows formula, source, needs, defaults and engines.")
+        print(catalogue(arguments.engine), MEASURED, LEGEND, "", sep="\n")
+        print("diver methods NAME shows formula, source, needs, defaults and engines.")
 
 
 def description(method: Method) -> str:

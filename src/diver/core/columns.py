@@ -5,8 +5,14 @@ from typing import Any
 
 from diver.core.files import InvalidRow, packaged_table
 
-COLUMNS: dict[str, Any] = packaged_table("diver.core", "columns.toml")
-"""Dotted paths of columns for each part of a row; the first that has a value counts. `certain` is a table."""
+COLUMNS: dict[str, Any] = {
+    part: names if part == "certain" else [*names, *(name[0].upper() + name[1:] for name in names if name[0].isalpha())]
+    for part, names in packaged_table("diver.core", "columns.toml").items()
+}
+"""Dotted paths of columns for each part of a row; the first that has a value counts. `certain` is a table.
+
+Each name may begin with a capital, as in the `Question,Answer` of a spreadsheet.
+"""
 
 
 def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, option: str = "") -> Any:
@@ -15,7 +21,7 @@ def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, 
     if value is None:
         if empty := [path for path in paths if path in row]:
             raise InvalidRow(where, f"no {name}", f": {empty[0]} is empty")
-        present, accepted = ", ".join(row) or "nothing", ", ".join(paths)
+        present, accepted = ", ".join(row) or "nothing", ", ".join(path for path in paths if path[0].islower())
         if len(paths) == 1:  # which somebody named
             raise InvalidRow(where, f"no column {paths[0]!r}", f" for the {name}: found {present}")
         another = f" ({option} names another)" if option else ""

@@ -1,6 +1,7 @@
 """Files of rows, each row with its place: JSON Lines, JSON, CSV and parquet,
 in UTF-8 with or without a byte order mark."""
 
+import codecs
 import csv
 import json
 import sys
@@ -18,8 +19,23 @@ ROWS = "rows data samples results examples records rollouts responses generation
 """Usual names of the rows of an object that has several lists of objects."""
 
 
+BY_ID = "; jq -c 'to_entries[] | {{id: .key}} + .value' {} > rows.jsonl makes rows of objects by id"
+
+
 class NoRows(DiverError):
     """A JSON object without rows, such as the settings that lie beside them."""
+
+
+def check_content(path: Path) -> None:
+    """Raises DiverError, with the command that helps, for a file that only stands for the data, or is not UTF-8."""
+    with path.open("rb") as file:
+        start = file.read(40)
+    if start.startswith(b"version https://git-lfs"):
+        raise DiverError(
+            f"{path}: a pointer of Git LFS, not the data; in its clone: git lfs pull --include {path.name}"
+        )
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # the "Unicode text" of Excel, > of PowerShell
+        raise DiverError(f"{path}: UTF-16, not UTF-8; iconv -f UTF-16 -t UTF-8 {path} > utf8{path.suffix} converts it")
 
 
 def read_parquet(path: Path) -> Rows:
@@ -42,7 +58,12 @@ def read_csv(path: Path, keep_empty: bool = False) -> Rows:
     number = 0
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)  # otherwise an unclosed quote swallows all following rows
+            header = file.readline()
+            # Excel writes `;` where a comma is the decimal point.
+            delimiter = next((mark for mark in ";\t" if mark in header and "," not in header), ",")
+            file.seek(0)
+            # Not strict, an unclosed quote swallows all following rows.
+            reader = csv.DictReader(file, delimiter=delimiter, strict=True)
             if twice := [name for name, count in Counter(reader.fieldnames or ()).items() if name and count > 1]:
                 raise DiverError(f"{path}: has more than one column {twice[0]!r}; rename all but one")
             for number, row in enumerate(reader, start=1):
@@ -70,12 +91,17 @@ def load_json(path: Path) -> Any:
 def numbered(path: Path, content: Any) -> Rows:
     """The rows of a list, or of the only list of objects in an object, each with its place.
 
-    If there are several such lists, the one with a usual name is read.
+    A table of W&B, whose rows are lists, has its names under `columns`. If there are several such lists, the one with
+    a usual name is read.
 
     Raises:
        DiverError: no list or more than one has a usual name; the message names the keys. It is NoRows if no list has an
        object.
     """
+    if isinstance(content, Mapping) and {"columns", "data"} <= content.keys():
+        columns, rows = content["columns"], content["data"]
+        if isinstance(columns, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows):
+            content = [dict(zip(columns, row, strict=False)) for row in rows]
     if isinstance(content, Mapping):
         lists = {name: value for name, value in content.items() if isinstance(value, list)}
         of_objects = [name for name, rows in lists.items() if any(isinstance(row, Mapping) for row in rows)]
@@ -87,6 +113,7 @@ def numbered(path: Path, content: Any) -> Rows:
             keys = ", ".join(several[:8]) or "none"
             raise kind(
                 f"{path}: must be a list of rows, not a dict; a dict may have one list of rows, here keys are {keys}"
+                + BY_ID.format(path) * bool(content and all(isinstance(value, Mapping) for value in content.values()))
             )
         yield from _placed(f"{path}, {chosen[0]}", lists[chosen[0]], kind)
     elif isinstance(content, list):

@@ -50,6 +50,7 @@ from diver.core.files import (
     write_jsonl,
     write_text,
 )
+from diver.core.settings import no_file
 from diver.core.turns import turn_row, turns_from_rows
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 
@@ -204,7 +205,8 @@ def find_runs(path: Path) -> list[Path]:
     """The run folder `path`, or the run folders in it. DiverError if there is none."""
     found = [path] if (path / "config.json").is_file() else runs_in(path)
     if not found:
-        raise DiverError(f"{path}: is neither a run folder nor a folder of run folders")
+        kind = "is neither a run folder nor a folder of run folders"
+        raise DiverError(f"{path}: {kind}" if path.exists() else no_file(path))
     return found
 
 

@@ -6,6 +6,7 @@ import difflib
 import functools
 import importlib
 import inspect
+import os
 import shlex
 import sysconfig
 import traceback
@@ -20,6 +21,8 @@ from diver.core.types import DiverError
 
 T = TypeVar("T")
 POSITIONAL = "positional"
+LISTED = 24
+"""More choices than these are not listed beside the one that was probably meant."""
 Positional = Annotated[T, POSITIONAL]
 """A setting that is given without a name on the command line."""
 
@@ -265,16 +268,32 @@ def _adapter(cls: Any) -> Any:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """The choice closest to `name`, ignoring case; "" if none is close."""
-    lower = {choice.lower(): choice for choice in choices}
-    close = difflib.get_close_matches(name.lower(), lower, n=1)
-    return lower[close[0]] if close else ""
+    """The choice that `name` most likely stands for, ignoring case; "" if none is close.
+
+    A name that begins several choices means the first of them.
+    """
+    lower, name = {choice.lower(): choice for choice in reversed([*choices])}, name.lower()
+    begun = [choice for choice in reversed(lower) if len(name) > 2 and choice.startswith(name)]
+    close = difflib.get_close_matches(name, lower, n=3)
+    close.sort(key=lambda choice: sorted(choice) != sorted(name))  # `gpro` is `grpo` with two letters exchanged
+    return lower[[*begun, *close][0]] if begun or close else ""
+
+
+def no_file(path: Path, also: str = "", others: Iterable[str] = ()) -> str:
+    """The message for a missing path: the folder that was searched, and the name there or in `others` that is close."""
+    folder = next(parent for parent in path.absolute().parents if parent.is_dir())
+    missing = path.absolute().relative_to(folder).parts[0]
+    names = sorted(name for name in os.listdir(folder) if name[0] != ".") if os.access(folder, os.R_OK) else []
+    near = nearest(missing, [*names, *others])
+    meant = near if near in others else str(path.with_name(near) if near and path.name == missing else folder / near)
+    return f"{path}: no such file or folder in {folder}{also}" + (f"; did you mean {meant!r}?" if near else "")
 
 
 def _hint(name: str, choices: list[str]) -> str:
     close = nearest(name, choices)
     listed = ", ".join(map(shlex.quote, choices))  # as typed: a choice may have a comma and spaces of its own
-    return (f", did you mean {close!r}?" if close else ";") + f" choices: {listed}"
+    meant = f", did you mean {close!r}?" if close else ";"
+    return meant if close and len(choices) > LISTED else f"{meant} choices: {listed}"
 
 
 def _keys(cls: type, loc: list[int | str]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from diver.core.files import read_json, table, write_text
 from diver.core.run_folder import by_step, run_name, runs_in
+from diver.core.settings import no_file
 from diver.core.types import DiverError, Problem
 from diver.evaluate.comparison import digests, other_problems
 from diver.evaluate.config import EvalConfig, parse_numbers
@@ -115,7 +116,8 @@ def read_run(path: Path) -> TrainedRun:
             break
     else:
         hint = f"name a run in it: {runs[0]}" if (runs := runs_in(path)) else "a model is given by --model"
-        raise DiverError(f"{path}: is neither a run folder nor a checkpoint in one; {hint}")
+        what = f"{path}: is neither a run folder nor a checkpoint in one" if path.exists() else no_file(path)
+        raise DiverError(f"{what}; {hint}")
     try:
         read = make_recipe({name: recipe[name] for name in SECTIONS if name in recipe})
     except DiverError as error:

@@ -8,6 +8,8 @@ from textwrap import fill, shorten
 from typing import Any
 
 from diver.core.extras import added
+from diver.core.files import packaged_table
+from diver.core.settings import choose
 from diver.core.tables import markdown
 from diver.core.types import DiverError
 from diver.integrations.api import advantages
@@ -15,7 +17,8 @@ from diver.integrations.seam import SEAMS
 from diver.integrations.trl.objective import SEAM, TRAINER, config
 from diver.integrations.verl.config import overrides
 from diver.methods import METHODS, NEEDS, Method, check_needs, method_named
-from diver.methods.registry import ADDED
+from diver.methods.grpo import Grpo
+from diver.methods.registry import ADDED, DEFAULT
 
 ENGINES: dict[str, Callable[[Method], Any]] = {
     "built-in": lambda method: check_needs(method, "the built-in trainer", NEEDS),
@@ -44,20 +47,56 @@ def refusals(method: Method) -> dict[str, str]:
 MARKS = dict(zip(ENGINES, "BTDVMSKCA", strict=True))
 LEGEND = fill(", ".join(f"{mark} {name}" for name, mark in MARKS.items()), 100)
 APART = "Of installed packages. Those of the studies have a constant for which no source could be read:"
-WIDEST = 56  # characters of what a method rewards, so that a row has at most 100
+MEASURED = (
+    "Pass@1, Pass@64: points above clip-higher on Countdown, *: the 95 % interval excludes 0; time: CPU time of the\n"
+    "training over that of clip-higher (docs/results/method-comparison.md). (start): the usual baseline, start here."
+)
+WIDEST = 36  # characters of what a method changes, so that a row has at most 120
+LABELS = {"clip-higher": " (start)", DEFAULT: " (default)"}
+OF_RUN = {"builtin": "built-in", "trl": "DiverTrainer"}
+"""The engines of run.engine whose name in ENGINES is another one."""
 
 
-def catalogue() -> str:
-    """A Markdown table of all methods; those that installed packages add stand apart, below."""
+def catalogue(engine: str = "") -> str:
+    """A Markdown table of all methods, or of those that an engine runs; those of installed packages stand apart.
+
+    Raises:
+        DiverError: the engine is neither one of ENGINES nor of run.engine.
+    """
+    names = {name.lower(): name for name in ENGINES} | OF_RUN
+    if engine:
+        choose(engine.lower(), names, "--engine")
+    methods = [m for m in map(method_named, METHODS) if not engine or names[engine.lower()] not in refusals(m)]
     others = added(ADDED)
-    own, apart = ([method_named(n) for n in METHODS if (n in others) == kind] for kind in (False, True))
+    own, apart = ([m for m in methods if (m.name in others) == kind] for kind in (False, True))
     return f"{table(own)}\n{APART}\n\n{table(apart)}" if apart else table(own)
 
 
 def table(methods: Sequence[Method]) -> str:
-    """A row for each method: its name, what it rewards, and the marks of the engines that run it."""
-    rows = [[method.name, shorten(rewarded(method), WIDEST, placeholder=" ..."), marks(method)] for method in methods]
-    return markdown(("method", "rewarded", "engines"), rows, text=3)
+    """A row for each method: what it changes, in which part of a step, its measured gain, and its engines."""
+    measured = packaged_table("diver.methods", "measured.toml")
+    rows = []
+    for method in methods:
+        known = measured.get(method.name, {})
+        gains = [f"{gain:+.1f}{'*' * (low > 0 or high < 0)}" for gain, low, high in known.get("gains", ())] or ["", ""]
+        time = f"{known['time']:.2f}" if known else ""
+        name = method.name + LABELS.get(method.name, "")
+        rows.append([name, change(method), parts(method), *gains, time, marks(method).replace(" ", "")])
+    return markdown(("method", "what it changes", "part", "Pass@1", "Pass@64", "time", "engines"), rows, text=3)
+
+
+def parts(method: Method) -> str:
+    """Which parts of a step differ from those of GRPO, from what the method declares."""
+    kind, plain = type(method), Grpo()
+    changed = {
+        "reward": kind.rewards is not Method.rewards or method.overlong,
+        "advantage": kind.advantages is not Grpo.advantages or getattr(method, "divisor", plain.divisor) != "std",
+        "loss": method.loss.name != plain.loss.name,
+        "data": "replay" in method.needs or method.selection.outcomes != "all",
+        "sampling": method.selection.filter_groups or method.selection.keep != "all",
+    }
+    found = [part for part, differs in changed.items() if differs]
+    return ", ".join(found) or ("loss" if method.loss != plain.loss else "none")
 
 
 def marks(method: Method) -> str:
@@ -72,10 +111,11 @@ def loss_of(method: Method) -> str:
     return method.loss.name if None in bounds else f"{method.loss.name} {bounds[0]:g} / {bounds[1]:g}"
 
 
-def rewarded(method: Method) -> str:
-    """The first sentence of its class, on one line; "" if it has no docstring."""
-    sentence = re.match(r"(.+?)\.(?=\s|$)", " ".join((type(method).__doc__ or "").split()))
-    return sentence[1] if sentence else ""
+def change(method: Method) -> str:
+    """The first sentence of its class, or of its loss where that is the method; "" without a docstring."""
+    doc = type(method.loss if type(method) is Grpo and method.name == method.loss.name else method).__doc__
+    sentence = re.match(r"(.+?)\.(?=\s|$)", " ".join((doc or "").split()))
+    return shorten(sentence[1], WIDEST, placeholder=" ...") if sentence else ""
 
 
 def source(method: Method) -> str:

@@ -8,7 +8,9 @@ from diver.losses.clip import ClipLoss
 
 @settings
 class CispoLoss(ClipLoss):
-    """-sg(clip(rho, 1 - clip_low, 1 + clip_high)) A log pi of each token, sg without gradient.
+    """Clips the weight, not the gradient.
+
+    -sg(clip(rho, 1 - clip_low, 1 + clip_high)) A log pi of each token, sg without gradient.
 
     Where `clip` takes the gradient from a token whose ratio has left the bounds, this keeps it, with a bounded weight.
     After the source, which has no lower bound and does not print its upper one: 5 is ours, what TRL's documentation

@@ -14,7 +14,9 @@ def covariance(logprobs: Tensor, advantages: Tensor) -> Tensor:
 
 @settings
 class ClipCovLoss(ClipLoss):
-    """At most `fraction` N tokens of a mini-batch are left out, chosen at random among the candidates.
+    """Drops some tokens of high covariance.
+
+    At most `fraction` N tokens of a mini-batch are left out, chosen at random among the candidates.
 
     Candidates have a covariance between `low` and `high` and are not clipped. Those with the smallest random numbers
     are taken, so that one candidate more or less changes at most one choice.
@@ -54,7 +56,9 @@ class ClipCovLoss(ClipLoss):
 
 @settings
 class KlCovLoss(PolicyLoss):
-    """-rho A of each token without a clip, + coef |log rho| for the `fraction` N tokens of highest covariance.
+    """KL penalty at high covariance.
+
+    -rho A of each token without a clip, + coef |log rho| for the `fraction` N tokens of highest covariance.
 
     Stands for the paper's "Entropy-RL", which names no setting. The first mini-batch of a step has no penalty. There
     the policy still is the one that sampled: |log rho| is 0, and rounding alone would give its gradient a sign.

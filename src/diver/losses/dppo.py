@@ -8,7 +8,9 @@ from diver.losses.base import PolicyLoss, Tensor, Tokens
 
 @settings
 class DppoLoss(PolicyLoss):
-    """-sg(min(rho, max_ratio)) A log pi of each token, sg without gradient, and 0 outside of the trust region.
+    """Trust region by probability change.
+
+    -sg(min(rho, max_ratio)) A log pi of each token, sg without gradient, and 0 outside of the trust region.
 
     A token is outside if |pi - pi_old| > delta and its update would move pi further away. This is so for pi above
     pi_old with A > 0, and below with A < 0. |pi - pi_old| is the total variation of the binary distribution "this token

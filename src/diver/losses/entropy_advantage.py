@@ -7,7 +7,9 @@ from diver.losses.clip import ClipLoss
 
 @settings
 class EntropyAdvantageLoss(ClipLoss):
-    """The clipped surrogate of A_t + min(alpha H_t, |A_t| / kappa), H_t the entropy of the token's distribution.
+    """More advantage for unsure tokens.
+
+    The clipped surrogate of A_t + min(alpha H_t, |A_t| / kappa), H_t the entropy of the token's distribution.
 
     H_t is that of the policy as it now is, in nats over the whole vocabulary, without gradient. With kappa > 1 the sign
     of the advantage stays, and a token without advantage stays without.

@@ -9,7 +9,9 @@ from diver.losses.clip import ClipLoss
 
 @settings
 class GmpoLoss(ClipLoss):
-    """-s A of each response, s = exp(mean over its tokens of log rho, clipped where A moves it further from 0).
+    """Geometric mean of clipped ratios.
+
+    -s A of each response, s = exp(mean over its tokens of log rho, clipped where A moves it further from 0).
 
     log rho is at most clip_high with A > 0 and at least -clip_low with A < 0. A clipped token has no gradient, while
     the other tokens of its response have one. GSPO clips the mean, and so the whole response. Every token of a response

@@ -9,7 +9,9 @@ from diver.losses.clip import ClipLoss, clipped_surrogate
 
 @settings
 class GspoLoss(ClipLoss):
-    """-min(s A, clip(s, 1 - clip_low, 1 + clip_high) A) of each response, s = exp(mean over its tokens of log rho).
+    """One importance ratio per response.
+
+    -min(s A, clip(s, 1 - clip_low, 1 + clip_high) A) of each response, s = exp(mean over its tokens of log rho).
 
     Written for tokens, as the source's GSPO-token: each has the ratio sg(s) pi / sg(pi), where sg stops the gradient.
     The ratio has the value of s, and over the tokens of a response the gradient of s. So `clip_fraction` is of whole

@@ -7,7 +7,9 @@ from diver.losses.clip import ClipLoss
 
 @settings
 class HighEntropyLoss(ClipLoss):
-    """The surrogate counts for a fraction of the tokens of the mini-batch; the others still count in the weights.
+    """Only unsure tokens have a gradient.
+
+    The surrogate counts for a fraction of the tokens of the mini-batch; the others still count in the weights.
 
     Departures: as in TRL the mean is over all tokens, where the source's is over those that count, so that its loss is
     larger by one over the fraction. The fraction is of the mini-batch, whatever the micro-batches; the source's and

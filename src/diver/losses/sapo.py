@@ -6,7 +6,9 @@ from diver.losses.base import Aggregation, PolicyLoss, Tensor, Tokens
 
 @settings
 class SapoLoss(PolicyLoss):
-    """-f(rho) A of each token, f(rho) = sigmoid(tau (rho - 1)) 4 / tau, with a tau for each sign of A.
+    """A sigmoid in place of the clip.
+
+    -f(rho) A of each token, f(rho) = sigmoid(tau (rho - 1)) 4 / tau, with a tau for each sign of A.
 
     At rho = 1 the gradient is that of the surrogate without a clip. It falls smoothly to both sides, the faster the
     larger tau is.

@@ -7,7 +7,7 @@ from diver.methods.grpo import ClipHigher
 
 @settings
 class Dapo(ClipHigher):
-    """Correctness, minus a penalty near the length limit.
+    """A length penalty; mixed groups only.
 
     Groups all correct or all wrong are left out before the update, and other problems are sampled in their place.
     Departures: the source raises an error after 10 batches without enough groups, and here the step trains on those

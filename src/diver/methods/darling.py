@@ -15,7 +15,7 @@ from diver.methods.grpo import Divisor, Grpo
 
 @settings
 class Darling(Grpo):
-    """Correctness, times the share of different responses.
+    """Reward times the share that differs.
 
     A_i = r'_i - mean, with r'_i = r_i d_i and d_i = max((G - |class of i|) / (G - 1), floor). All G responses are
     classified, wrong ones too, as in the authors' code. Departures: classes are those of `key` unless `same` names a

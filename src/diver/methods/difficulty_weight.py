@@ -16,7 +16,9 @@ LARGEST = 700.0  # exp(700) still fits into float64
 
 @settings
 class DifficultyWeight(Grpo):
-    """Correctness. GRPO's advantage times w(p) where it is positive, w(1 - p) where it is negative.
+    """Hard successes, easy failures more.
+
+    GRPO's advantage times w(p) where it is positive, w(1 - p) where it is negative.
 
     The weight is w(x) = low + (high - low) / (1 + exp(steepness (x - midpoint))), with p the fraction that is correct.
     Only this of the source: not its length reward and its penalty. Clip 0.20 / 0.20 and an entropy bonus, verl's
@@ -52,7 +54,7 @@ class DifficultyWeight(Grpo):
 
 @settings
 class FGrpo(Grpo):
-    """Correctness, times (1 - p)^gamma, p the solve rate. F-GRPO (arXiv 2602.06717).
+    """Less weight for easy problems. F-GRPO (arXiv 2602.06717).
 
     p is the fraction of the group that is correct. Clip 0.20 / 0.20, as in the source, whose F-DAPO and F-CISPO are
     this with the loss of clip-higher and cispo.

@@ -19,7 +19,7 @@ from diver.core.settings import NonNegative, Positive, PositiveFraction, Positiv
 from diver.core.types import Group, Progress, Reward
 from diver.diversity import resolve
 from diver.methods.base import Context
-from diver.methods.grpo import ClipHigher, group_advantage
+from diver.methods.grpo import ClipHigher
 
 
 @settings
@@ -166,9 +166,8 @@ class Diver(ClipHigher):
         coef, lengths = self.shaping_coef(context.progress), self._lengths(group)
         return shape(group.outcomes, clipped, coef, self.shaping, lengths, self.threshold, group.truncated)
 
-    def advantages(self, group: Group, context: Context) -> np.ndarray:
-        min_std = self._smallest_mixed_std(group) if self.std_floor else 0.0
-        return group_advantage(group.rewards, self.divisor, self.tolerance, min_std)
+    def min_std(self, group: Group) -> float:
+        return self._smallest_mixed_std(group) if self.std_floor else 0.0
 
     def clipped_fraction(self, groups: Sequence[Group]) -> float:
         over = [
@@ -199,7 +198,7 @@ class Diver(ClipHigher):
 
 @settings
 class DiverTd(Diver):
-    """Correctness, and TD of correct responses. TD is 1 - BLEU against the other responses (Eq. 3)."""
+    """Bonus for other words (TD). TD is 1 - BLEU against the other responses (Eq. 3)."""
 
     name: str = "diver-td"
     diversity_rewards: Mapping[str, DiversityReward] = field(default_factory=lambda: {"textual": DiversityReward()})
@@ -207,7 +206,7 @@ class DiverTd(Diver):
 
 @settings
 class DiverEd(Diver):
-    """Correctness, and ED of correct responses. ED is the fraction of formulas that no other response has (Eqs. 4 and
+    """Bonus for other formulas (ED). ED is the fraction of formulas that no other response has (Eqs. 4 and
     5)."""
 
     name: str = "diver-ed"
@@ -216,7 +215,7 @@ class DiverEd(Diver):
 
 @settings
 class DiverMix(Diver):
-    """Correctness, and the mean of clipped TD and ED."""
+    """Bonus for other words and formulas. It is the mean of clipped TD and ED of correct responses."""
 
     name: str = "diver-mix"
     diversity_rewards: Mapping[str, DiversityReward] = field(
@@ -226,7 +225,7 @@ class DiverMix(Diver):
 
 @settings
 class DiverAnnealed(DiverMix):
-    """Correctness, and the mean of clipped TD and ED. Ours: all of it falls with lambda (0.5).
+    """diver-mix, lambda falls from 0.5. Ours: all of the bonus falls with lambda.
 
     The divisor has a floor, `std_floor`.
     """
@@ -238,7 +237,7 @@ class DiverAnnealed(DiverMix):
 
 @settings
 class DiverActions(Diver):
-    """Correctness, and the diversity of actions. Ours: DIVER on what a trajectory does instead of what it says.
+    """Bonus for other actions of an agent. Ours: DIVER on what a trajectory does instead of what it says.
 
     The metric is 1 - BLEU against the actions of the other trajectories, in which each action is a token.
     """

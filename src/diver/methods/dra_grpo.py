@@ -12,7 +12,7 @@ from diver.methods.grpo import ClipHigher
 
 @settings
 class DraGrpo(ClipHigher):
-    """Correctness, divided by the similarity to the group.
+    """Reward over similarity to the group.
 
     r'_i = r_i / (sum over j of cos(e_i, e_j) + 1e-6), j = i included. A response like all G of its group has r / G, one
     like none has r. Departures: a cosine below 0 counts as 0, since a sum below 0 would change the sign of the reward.

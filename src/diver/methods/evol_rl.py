@@ -14,7 +14,7 @@ from diver.methods.grpo import ClipHigher
 
 @settings
 class EvolRl(ClipHigher):
-    """Correctness, and the novelty of a response.
+    """More reward for novel responses.
 
     The reward is 0.5 to 1 if correct and -1 to -0.5 if wrong, by how little a response resembles the others. A response
     without an answer has -1 and does not count among the others; with fewer than two answers all have -1. Read in the

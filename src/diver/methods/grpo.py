@@ -17,7 +17,7 @@ Divisor = Literal["std", "sample-std", "mean", "none"]
 
 @settings
 class Grpo(Method):
-    """Correctness. A_i = (r_i - mean) / std over the group, clip 0.20 / 0.20.
+    """(r - mean) / std within the group. A_i = (r_i - mean) / std over the group, clip 0.20 / 0.20.
 
     Departures: no KL term, where the source has 0.04, and the mean over the tokens of a mini-batch, where it has that
     over each response. The divisor is the standard deviation of the population, as in the DIVER paper's Eq. 2, and
@@ -41,7 +41,11 @@ class Grpo(Method):
             raise ValueError("divisor = 'mean' needs rewards of at least 0; the penalty of `overlong` is negative")
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
-        return group_advantage(group.rewards, self.divisor, self.tolerance)
+        return group_advantage(group.rewards, self.divisor, self.tolerance, self.min_std(group))
+
+    def min_std(self, group: Group) -> float:
+        """The least number that divides r - mean."""
+        return 0.0
 
     @property
     def is_plain(self) -> bool:
@@ -52,7 +56,7 @@ class Grpo(Method):
 
 @settings
 class MaxRl(Grpo):
-    """Correctness, divided by its mean in the group. MaxRL (arXiv 2602.02710): A_i = (r_i - p) / p, p the mean reward.
+    """Divides by the mean reward, not std. MaxRL (arXiv 2602.02710): A_i = (r_i - p) / p, p the mean reward.
 
     The less often a group is solved, the larger. Clip 0.20 / 0.20, as in the authors' runs. No correct response gives
     exact zeros, and so does a group all correct. Departure: the source adds 1e-6 to p; here nothing is added.
@@ -64,7 +68,9 @@ class MaxRl(Grpo):
 
 @settings
 class DrGrpo(Grpo):
-    """Correctness. A_i = r_i - mean (Dr. GRPO, arXiv 2503.20783): groups of every solve rate count alike.
+    """r - mean, without a divisor.
+
+    A_i = r_i - mean (Dr. GRPO, arXiv 2503.20783): groups of every solve rate count alike.
 
     They do so per unit of reward. Leave-one-out (RLOO, arXiv 2402.14740) is G / (G - 1) times this. Departure: the
     source also divides the loss by a constant length instead of the tokens of the mini-batch; `loss.aggregation =
@@ -77,7 +83,10 @@ class DrGrpo(Grpo):
 
 @settings
 class ClipHigher(Grpo):
-    """Correctness. Clip 0.20 / 0.28 (DAPO, arXiv 2503.14476): the paper's "GRPO w/ Clip-higher", our baseline."""
+    """GRPO with a wider clip above: 0.28.
+
+    Clip 0.20 / 0.28 (DAPO, arXiv 2503.14476): the paper's "GRPO w/ Clip-higher", our baseline.
+    """
 
     name: str = "clip-higher"
     loss: PolicyLoss = ClipLoss(clip_low=0.20, clip_high=0.28)
@@ -85,7 +94,7 @@ class ClipHigher(Grpo):
 
 @settings
 class EntropyBonus(Grpo):
-    """Correctness. The loss has an entropy bonus (arXiv 1602.01783); clip 0.20 / 0.28 as clip-higher."""
+    """An entropy bonus in the loss. It is that of arXiv 1602.01783; clip 0.20 / 0.28 as clip-higher."""
 
     name: str = "entropy-bonus"
     loss: PolicyLoss = ClipLoss(entropy_coef=0.001)

@@ -15,7 +15,7 @@ from diver.methods.of_sets import OfSets
 
 @settings
 class MaxAtK(OfSets, Grpo):
-    """Correctness of the best of k, partial credit included. GRPO's A of the mean best reward of all sets of k.
+    """Sets of k: the best reward counts. GRPO's A of the mean best reward of all sets of k.
 
     They are the sets that a response is in. With outcomes of 0 and 1 this is pass-at-k up to the scale of each group:
     A is GRPO's where at least k responses are wrong, and 0 elsewhere. The source's "BoN mean": its unbiased estimate

@@ -15,7 +15,7 @@ from diver.methods.of_sets import OfSets
 
 @settings
 class PassAtK(OfSets):
-    """Correctness of the best of k. A is the mean advantage of all sets of k that a response is in.
+    """Sets of k: one correct is enough. A is the mean advantage of all sets of k that a response is in.
 
     Clip 0.20 / 0.28, as clip-higher, so that a comparison with it shows one change.
     """

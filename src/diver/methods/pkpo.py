@@ -13,7 +13,7 @@ from diver.methods.of_sets import OfSets
 
 @settings
 class Pkpo(OfSets):
-    """Correctness that a response adds to k - 1 others.
+    """Unbiased gradient of Pass@k.
 
     A = k C(G-c, k-1) / C(G-1, k-1) of a correct response, where c of the G responses are correct. A wrong one has 0.
     The mean over the group of A_i grad log pi(o_i) is then unbiased (the source writes k/G and a sum). The mean of A is

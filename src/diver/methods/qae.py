@@ -12,7 +12,7 @@ from diver.methods.grpo import ClipHigher
 
 @settings
 class Qae(ClipHigher):
-    """Correctness, compared with a quantile of the group.
+    """A quantile in place of the mean.
 
     Only successes teach where a group is mostly wrong, and only failures where it is mostly correct.
 

@@ -43,9 +43,9 @@ CLASSES = {
     "rep-exp": "diver.methods.rep_exp:RepExp",
     "entropy-bonus": "diver.methods.grpo:EntropyBonus",
     "siren": "diver.methods.siren:Siren",
+    "diver-mix": "diver.methods.diver:DiverMix",
     "diver-td": "diver.methods.diver:DiverTd",
     "diver-ed": "diver.methods.diver:DiverEd",
-    "diver-mix": "diver.methods.diver:DiverMix",
     "diver-annealed": "diver.methods.diver:DiverAnnealed",
     "diver-actions": "diver.methods.diver:DiverActions",
     "gigpo": "diver.methods.gigpo:Gigpo",
@@ -107,6 +107,9 @@ def method_named(name: str = DEFAULT, **tables: Any) -> Method:
         raise DiverError(f"method.loss: is a table; its name is method.loss.name = {of_loss!r:.60}")
     loss = _loss(default, dict(of_loss))
     method = dataclasses.replace(default, loss=loss)
+    for key in tables.keys() - {field.name for field in dataclasses.fields(default)}:
+        if others := [n for n in METHODS if key in {field.name for field in dataclasses.fields(METHODS[n]())}]:
+            raise DiverError(f"method.{key}: {name} has no {key}; {', '.join(others[:3])} have one")
     if tables or default.name != name:  # the defaults of a class need no check, which would import pydantic
         table = merge({k: v for k, v in dataclasses.asdict(default).items() if k != "loss"}, {**tables, "name": name})
         method = dataclasses.replace(read(type(default), table, "method"), loss=loss)

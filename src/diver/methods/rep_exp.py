@@ -13,7 +13,7 @@ from diver.methods.grpo import Grpo
 
 @settings
 class RepExp(Grpo):
-    """Correctness, and the elliptical bonus of a hidden state.
+    """Bonus for a remote hidden state.
 
     r'_i = r_i + beta h_i' (lambda I + sum over j of h_j h_j')^-1 h_i, where any response of the group is correct. h is
     the mean over the response of the last layer's states of the frozen base model, `diversity.hidden_state.model`. The

@@ -11,7 +11,7 @@ from diver.methods.grpo import group_advantage
 
 @settings
 class RsGrpo(Method):
-    """Correctness, the more the less often solved. A_i = (exp(beta r_i) / mean of exp(beta r) - 1) / beta.
+    """Rare successes count exponentially. A_i = (exp(beta r_i) / mean of exp(beta r) - 1) / beta.
 
     Departure: clip 0.20 / 0.28, as clip-higher. The source's file of the advantage uses an undefined name; the formula
     is that of its README and paper.

@@ -9,7 +9,7 @@ from diver.methods.grpo import DrGrpo
 
 @settings
 class Siren(DrGrpo):
-    """Correctness, and the initial entropy of unsure tokens.
+    """Holds the entropy of unsure tokens.
 
     A_i = r_i - mean, as Dr. GRPO. The loss holds the entropy of the most unsure tokens near the initial policy's.
     """

@@ -12,7 +12,7 @@ from diver.methods.grpo import Grpo
 
 @settings
 class Ucpo(Grpo):
-    """Correctness, shared out in favour of the unlikely.
+    """Unlikely correct responses get more.
 
     q is the softmax over the c correct responses of their mean log-prob of a token under the sampler. A correct
     response has GRPO's advantage times c ((1 - tau) / c + tau (1/q_i) / sum of 1/q). Their sum is then GRPO's. A wrong

@@ -12,7 +12,7 @@ from diver.methods.grpo import Grpo
 
 @settings
 class Unlikeliness(Grpo):
-    """Correctness, less for likely responses.
+    """Less reward for likely responses.
 
     r'_i = r_i (1 - beta (G - rank) / G), with rank 0 the likeliest of the group. Then GRPO's advantage. A group whose
     outcomes are all equal has none. The rank is that of the response's log-prob

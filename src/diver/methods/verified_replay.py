@@ -7,7 +7,7 @@ from diver.methods.replay import Replay
 
 @settings
 class VerifiedReplay(ClipHigher):
-    """Correctness, also that of replayed solutions.
+    """Trains on earlier solutions too.
 
     Each update also trains on one earlier correct response per solution. It is clip-higher with `replay.alpha` 0.1,
     after Re:Dr (remax-rl 0.1.1); max-rl with replay is Re:Max. See `diver.methods.replay` for the objective and its

@@ -11,7 +11,7 @@ from diver.methods.base import Context, Method, Selection
 
 @settings
 class WReinforce(Method):
-    """Correctness. A is 0.1 for a correct response, -1 for a wrong one.
+    """A = 0.1 if correct, -1 if wrong.
 
     Clip 0.20 / 0.20 and an entropy bonus, verl's defaults at the time of the authors' script. Departure: so that the
     rows of a mini-batch can be split among devices, the source drops a few more of them."""
@@ -37,7 +37,7 @@ class WReinforce(Method):
 
 @settings
 class Psr(WReinforce):
-    """Correctness. Only correct responses are trained on: A is 1. Wrong ones are left out before the update."""
+    """Trains on correct responses alone. A is 1. Wrong ones are left out before the update."""
 
     name: str = "psr"
     positive: float = 1.0
@@ -47,7 +47,7 @@ class Psr(WReinforce):
 
 @settings
 class Nsr(WReinforce):
-    """Correctness. Only wrong responses are trained on: A is -1. Correct ones are left out before the update."""
+    """Trains on wrong responses alone. A is -1. Correct ones are left out before the update."""
 
     name: str = "nsr"
     positive: float = 0.0

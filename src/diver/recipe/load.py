@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from diver.core.settings import Errors, choose, merge, nearest, options, read
+from diver.core.settings import Errors, choose, merge, nearest, no_file, options, read
 from diver.core.types import DiverError
 from diver.recipe.flags import HELP, assigned, checked
 from diver.recipe.help import help_text
@@ -78,7 +78,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise DiverError(f"{path}: there is no such recipe; `diver train --help` lists its keys") from None
+        raise DiverError(no_file(path)) from None
     except (OSError, UnicodeDecodeError) as e:
         raise DiverError(f"{path}: cannot be read ({e})") from None
     except (ValueError, RecursionError) as e:  # ValueError: e.g. a number of over 4,300 digits
@@ -123,7 +123,16 @@ def _meant(flag: str, kinds: Iterable[str]) -> list[str]:
         return []
     keys = {key: key.rpartition(".")[2] for key in kinds if "." in key}
     if not tables:  # `choose` lists the keys of a known section
-        name = nearest(name, keys.values())
+        # Settings of the models of metrics, such as their batch, are not meant by one word.
+        keys = {key: last for key, last in keys.items() if key.count(".") < 3}
+        others = [short[2:] for short in SHORT] + [key for key in kinds if "." not in key]
+        initials = {
+            "".join(part[0] for part in last.split("_")): last for last in reversed(keys.values()) if "_" in last
+        }
+        parts = {part: last for last in reversed(keys.values()) for part in last.split("_")}
+        name = initials.get(name) or nearest(name, [*keys.values(), *others]) or parts.get(name, "")
+        if name in others:
+            return [name]
     same = [key for key, last in keys.items() if last == name]
     level = len(tables) or min((key.count(".") for key in same), default=0)
     return [key for key in same if key.count(".") == level][:2]

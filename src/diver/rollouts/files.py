@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from diver.core.run_folder import is_aside
+from diver.core.settings import no_file
 from diver.core.types import DiverError
 from diver.rollouts.formats import READERS
 
@@ -57,7 +58,7 @@ def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[
             raise DiverError(f"{path}: a file must be {' or '.join(READERS)}, not {path.suffix or 'without suffix'}")
         return [*_found([path], path.parent)], []
     if not path.is_dir():
-        raise DiverError(f"{path}: no such file or folder")
+        raise DiverError(no_file(path))
     folder = next((path / name for name in FOLDERS if (path / name).is_dir()), path)
     found, notes = _of_training(folder, sorted(_candidates(folder)))
     packed = sorted(p for p in folder.rglob("*") if p.suffix in PACKED and p.with_suffix("").suffix in READERS)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diver.core.files import read_jsonl
-from diver.core.formats import NoRows
+from diver.core.formats import NoRows, check_content
 from diver.core.progress import progress
 from diver.core.run_folder import trained_counts, trained_note
 from diver.core.seeds import digest
@@ -221,4 +221,5 @@ def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         first = next(rows, None)
         if first and first[1].keys() >= {*LAYOUTS["diver eval"]["columns"]}:
             return chain([first], rows)
+    check_content(path)
     return iter(READERS[path.suffix](path))

@@ -244,7 +244,8 @@ class EndpointGenerator:
             text = choice.text if isinstance(request.prompt, str) else message.content or ""
             reason = choice.finish_reason
         except (AttributeError, TypeError, IndexError, KeyError):
-            raise self._malformed(request, f"a part is missing in {str(reply)[:200]!r}") from None
+            said = getattr(reply, "error", None) or reply  # the reason of a provider that says 200 and means an error
+            raise self._malformed(request, f"a part is missing in {str(said)[:300]!r}") from None
         if not isinstance(text, str) or not isinstance(tokens, int):
             raise self._malformed(request, f"the text or the number of tokens is missing in {str(reply)[:200]!r}")
         if str(reason).lower() in FAILED:
@@ -273,12 +274,13 @@ class EndpointGenerator:
             if isinstance(error, self._openai.APITimeoutError):
                 right += ", and is `timeout` long enough for a response"
             return DiverError(f"{url}: no answer ({reason}); {right}?")
-        if isinstance(error, self._openai.AuthenticationError | self._openai.PermissionDeniedError):
-            return DiverError(f"{url}: refuses the API key; set the environment variable {self.endpoint.key}")
         if not isinstance(error, self._openai.APIStatusError):
             return DiverError(f"{url}: {one_line(error)}")
         message = (isinstance(error.body, dict) and error.body.get("message")) or error.response.text
-        return DiverError(f"{url}: refused a request ({error.status_code}: {' '.join(str(message).split())[:300]})")
+        reason = f"({error.status_code}: {' '.join(str(message).split())[:300]})"
+        if isinstance(error, self._openai.AuthenticationError | self._openai.PermissionDeniedError):
+            return DiverError(f"{url}: refuses the API key {reason}; set the environment variable {self.endpoint.key}")
+        return DiverError(f"{url}: refused a request {reason}")
 
 
 def _retry_after(error: Any) -> float:

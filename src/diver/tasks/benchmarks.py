@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from diver.core.files import packaged_table
-from diver.core.formats import READERS
 from diver.core.seeds import stream_seed
-from diver.core.settings import import_object, read, settings
-from diver.core.types import DiverError, Problem
+from diver.core.settings import choose, import_object, read, settings
+from diver.core.types import Problem
 from diver.grading.choice import LETTERS, listed, options_of, prompt_with_options
 from diver.grading.custom import check_function
 from diver.recipe.data import Data, Source
@@ -177,11 +176,9 @@ def find(name: str) -> Benchmark:
         check_function(name, (), "--benchmarks")
         return _own(name.partition(":")[2], name)
     file = Path(name).expanduser()
-    if not file.is_dir() and (file.suffix not in READERS or (equals and not file.is_file())):
-        raise DiverError(
-            f"unknown benchmark {name!r}; choose from {', '.join(BENCHMARKS)}, or give a .jsonl, .json, .csv or "
-            ".parquet file, or package.module:name"
-        )
+    if not file.is_dir() and (not file.suffix or (equals and not file.is_file())):
+        others = "a .jsonl, .json, .csv or .parquet file", "package.module:name"
+        choose(known, [*BENCHMARKS, *others], "--benchmarks")
     return _own(file.stem, name)
 
 

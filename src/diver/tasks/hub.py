@@ -17,18 +17,21 @@ class HubUnreachable(DiverError):
     """The hub cannot be reached."""
 
 
-def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | None = None) -> str | None:
+def newest_commit(
+    name: str, kind: Literal["model", "dataset"], revision: str | None = None, key: str = ""
+) -> str | None:
     """The commit that `revision` of a repository stands for, its newest without one.
 
     Where HF_HUB_OFFLINE is set, it is the one that was downloaded last, None if none was.
 
     Raises:
-        DiverError: the hub cannot be reached, lacks the repository or revision, or does not give it to this user.
+        DiverError: the hub cannot be reached, lacks the repository or revision, or does not give it to this user. The
+            message begins with `key`, the setting that asks.
     """
     from huggingface_hub import HfApi
     from huggingface_hub import errors as E
 
-    hub = HfApi()
+    hub, asked, meant = HfApi(), f"{key} {name}".strip(), _meant(name, kind)
     try:
         info = hub.repo_info(name, repo_type=kind, revision=revision, timeout=PATIENCE)
         if info.gated:  # a gated data set is listed, but its files are not readable
@@ -49,11 +52,12 @@ def newest_commit(name: str, kind: Literal["model", "dataset"], revision: str | 
         reason = f"is neither here nor a name that a {kind} on the hub could have (owner/name)"
     except Exception as error:  # the exception class depends on the HTTP library
         local = "a folder" if kind == "model" else "a .jsonl, .json, .csv or .parquet file"
-        raise HubUnreachable(
-            f"{name}: the hub ({hub.endpoint}) cannot be reached ({one_line(error)}); give {local} instead, or set "
-            f"HF_HUB_OFFLINE=1 to use what was downloaded before{_meant(name, kind)}"
+        # Where a model of almost this name lies on this machine, the name is known to be wrong without the hub.
+        raise (DiverError if meant else HubUnreachable)(
+            f"{asked}: the hub ({hub.endpoint}) cannot be reached ({one_line(error)}); give {local} instead, or set "
+            f"HF_HUB_OFFLINE=1 to use what was downloaded before{meant}"
         ) from None
-    raise DiverError(f"{name}: {reason}{_meant(name, kind)}")
+    raise DiverError(f"{asked}: {reason}{meant}")
 
 
 def download(name: str, revision: str | None = None) -> Path:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from diver.core.extras import missing
-from diver.core.formats import READERS, Rows
+from diver.core.formats import READERS, Rows, check_content
 from diver.core.seeds import ROW_FILES
+from diver.core.settings import no_file
 from diver.core.types import DiverError
 from diver.grading.custom import check_function
-from diver.recipe.data import Source
+from diver.recipe.data import TESTBEDS, Source
 from diver.tasks import hub
 
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -45,6 +46,8 @@ def read_rows(source: Source, key: str) -> tuple[Rows, list[str]]:
     ignored = [f"{source.path}: every row is read; {', '.join(given)} is for a data set on the hub"] if given else []
     if path.exists():
         files, notes = row_files(path)
+        for file in files:
+            check_content(file)
         if given and len(files) > 1:  # the key may be meant to select one of them
             raise DiverError(
                 f"{key.removesuffix('path')}{given[0]}: is for a data set on the hub, and every file of the folder "
@@ -55,8 +58,8 @@ def read_rows(source: Source, key: str) -> tuple[Rows, list[str]]:
         return _called(source.path, key), ignored
     if path.suffix or not re.fullmatch(r"[\w.-]+/[\w.-]+", source.path):
         others = "the id of a data set on the hub (owner/name) or a function (package.module:name)"
-        raise DiverError(f"{source.path}: no such file or folder, and not {others}")
-    return from_hub(source)
+        raise DiverError(no_file(path, f", and not {others}", TESTBEDS))
+    return from_hub(source, key)
 
 
 def _called(path: str, key: str) -> Rows:
@@ -76,12 +79,12 @@ def adapted(rows: Rows, adapt: Adapt, name: str) -> Rows:
             raise DiverError(f"{where}: not a row of {name} ({type(error).__name__}: {error})") from error
 
 
-def from_hub(source: Source) -> tuple[Rows, list[str]]:
+def from_hub(source: Source, key: str) -> tuple[Rows, list[str]]:
     try:
         import datasets
     except ImportError as error:
         raise DiverError(f"{source.path}: a data set on the hub: {missing('datasets')}") from error
-    revision = hub.newest_commit(source.path, "dataset", source.revision)
+    revision = hub.newest_commit(source.path, "dataset", source.revision, key)
     try:
         commit = revision or source.revision
         table = datasets.load_dataset(source.path, source.config, split=source.split, revision=commit)
