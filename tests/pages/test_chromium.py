@@ -354,9 +354,11 @@ def test_the_verdict_is_on_the_first_screen_in_two_colours(chromium, rivals, tmp
     visit = Visit(chromium, write_report(*runs, path=tmp_path / "page.html"), **context)
     verdict = visit.page.locator("h1")
     if several:
-        said = "diver-mix against clip-higher: ▼ Pass@1 is lower by 21.9 points, ▲ Pass@16 is higher by 50.0 points"
+        said = (
+            "diver-mix against clip-higher: ▼\xa0Pass@1 is lower by 21.9 points, ▲\xa0Pass@16 is higher by 50.0 points"
+        )
     else:
-        said = "After 9 steps, ▲ Pass@1 rose by 31.2 points, ▼ Pass@16 fell by 50.0 points"
+        said = "After 9 steps, ▲\xa0Pass@1 rose by 31.2 points, ▼\xa0Pass@16 fell by 50.0 points"
     assert verdict.inner_text() == said
     last = visit.page.locator(".changes li").last.bounding_box()
     assert last["y"] + last["height"] <= visit.page.viewport_size["height"]
@@ -375,7 +377,7 @@ def test_a_table_that_is_cut_shows_a_shadow(chromium, rivals, tmp_path):
         hidden = tables.evaluate_all("l => l.some(e => e.scrollWidth > e.clientWidth)")
         layers = tables.first.evaluate("e => getComputedStyle(e).backgroundAttachment")
         assert hidden == cut and layers == "local, local, scroll, scroll"
-        change = visit.page.locator("td.change").first.bounding_box()
+        change = visit.page.locator(".change").first.bounding_box()
         assert change["x"] + change["width"] <= visit.page.viewport_size["width"]
 
 

@@ -329,14 +329,14 @@ def test_a_page_shows_runs_against_each_other(folders, monkeypatch):
     one, verdict, _ = rows("clip/seed_0", "mix/seed_0")
     names = ["before training (1 seed)", "clip-higher (1 seed)", "diver-mix (1 seed)"]
     assert one[:2] == [
-        [*names, "diver-mix (1 seed) minus clip-higher"],
-        ["Pass@1", "12.5", "31.2", "39.6", "+8.3"],
+        ["diver-mix (1 seed) minus clip-higher", *names],
+        ["Pass@1", "+8.3", "12.5", "31.2", "39.6"],
     ]
     assert verdict.startswith("diver-mix against clip-higher: Pass@1 and Pass@8 do not differ significantly")
     several, _, _ = rows("clip", "mix")
-    assert several[0][-1] == "diver-mix (2 seeds) minus clip-higher" and several[1][-1] == "+9.4"
+    assert several[0][0] == "diver-mix (2 seeds) minus clip-higher" and several[1][1] == "+9.4"
     seeds, _, _ = rows("clip")
-    assert seeds[0][-1] == f"clip-higher (2 seeds) minus {BEFORE}" and seeds[1][-1] == "+22.9"  # 34 / 96 - 1 / 8
+    assert seeds[0][0] == f"clip-higher (2 seeds) minus {BEFORE}" and seeds[1][1] == "+22.9"  # 34 / 96 - 1 / 8
     for method in ("dapo", "max-rl"):
         write_run(folders / method, method, 0, MIX[0], base=[1] * PROBLEMS)
     more, verdict, _ = rows("clip/seed_0", "mix/seed_0", "dapo")

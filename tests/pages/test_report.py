@@ -537,13 +537,13 @@ def test_several_runs_side_by_side(tmp_path):
     path = write_report(*folders, path=tmp_path / "both.html", groups=8)
     html = path.read_text()
     page, data = Page(html), packed(html)
-    assert "2 runs\nafter training against before training: ▲ Pass@1 rose by " in page.text  # two seeds of a variant
+    assert "2 runs\nafter training against before training: ▲\xa0Pass@1 rose by " in page.text  # two seeds of a variant
     assert data["runs"] == ["diver-mix, seed 0", "diver-mix, seed 1"]
     for panel in data["curves"]["panels"]:
         assert [line["run"] for line in panel["lines"]] == [0, 1]
     assert [g["run"] for g in data["browser"]["groups"]] == [0] * 4 + [1] * 4
-    # The verdict, levels beside differences, before and after training.
-    assert page.text.count("Pass@16") == 3 and not (folders[0] / "report.html").exists()
+    # The verdict, differences beside levels, before and after training of two runs.
+    assert page.text.count("Pass@16") == 4 and not (folders[0] / "report.html").exists()
     with pytest.raises(ValueError, match="the path of the page"):
         write_report(*folders)
 

@@ -37,9 +37,11 @@ def pass_figure(ks: Sequence[int], lines: Mapping[str, Sequence[Estimate]]) -> s
     return f'<figure class="several"><figcaption><h3>Pass@k</h3><b>{names}</b></figcaption>{svg}</figure>'
 
 
-def band_figures(bands: Mapping[str, Band], words: Mapping[str, str], names: Sequence[str] = ()) -> str:
-    """A figure for each band, under its name and in the colour of its place in `names`, with `words` on its ranges
-    below; empty without any."""
+def band_figures(
+    bands: Mapping[str, Band], words: Mapping[str, str], names: Sequence[str] = (), minus: str = ""
+) -> str:
+    """A figure for each band, under its name with `minus` and in the colour of its place in `names`, with `words` on
+    its ranges below; empty without any."""
     figures = ""
     for name, band in bands.items():
         marks = ticks(100 * min(0, *band.low), 100 * max(0, *band.high))
@@ -47,7 +49,7 @@ def band_figures(bands: Mapping[str, Band], words: Mapping[str, str], names: Seq
         colour = f"r{names.index(name) % 6 if name in names else 0}"
         svg = _svg(band.ks, [(colour, band.mean, areas)], marks, "{:+g}", "Difference of Pass@k by k, in points")
         figures += (
-            f"<figure><figcaption><h3>{page.text(name)}, points</h3></figcaption>{svg}"
+            f"<figure><figcaption><h3>{page.text(f'{name} {minus}'.strip())}, points</h3></figcaption>{svg}"
             f'<p class="note">{page.text(words[name])} {NOTE}</p></figure>'
         )
     return figures

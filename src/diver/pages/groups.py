@@ -161,12 +161,12 @@ def _cut(group: dict[str, Any], characters: int, converted: Formulas) -> dict[st
     for response in responses:
         if turns := response.get("turns"):
             response["turns"] = _cut_turns(turns, characters)
-    prompt = segments(group["prompt"], frozenset(), None, characters)
-    return {**group, "prompt": prompt, "responses": responses}
+    as_written = segments(group["prompt"], frozenset(), Formulas(limit=0), characters)
+    return {**group, "prompt": as_written, "responses": responses}
 
 
-def segments(text: str, unique: frozenset[str], converted: Formulas | None, characters: int) -> list[Any]:
-    """A text as a list of strings, formulas (none where `converted` is None) and cuts, in order.
+def segments(text: str, unique: frozenset[str], converted: Formulas, characters: int) -> list[Any]:
+    """A text as a list of strings, formulas and cuts, in order.
 
     A formula is [its source, with delimiters; its index among the converted or None; 1 where it is in `unique`, else
     0]. A cut, {"cut": n}, stands for n characters left out of the middle of a text longer than `characters`.
@@ -179,10 +179,7 @@ def segments(text: str, unique: frozenset[str], converted: Formulas | None, char
     return [*_parts(text[:head], unique, converted), cut, *_parts(text[-tail:], unique, converted)]
 
 
-def _parts(text: str, unique: frozenset[str], converted: Formulas | None) -> Iterator[Any]:
-    if converted is None:
-        yield text
-        return
+def _parts(text: str, unique: frozenset[str], converted: Formulas) -> Iterator[Any]:
     position = 0
     for span in formula_spans(text):
         start, end = span.start - len(span.opener), span.end + len(span.opener)

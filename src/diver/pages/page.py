@@ -130,9 +130,9 @@ def text_table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def cell(value: str) -> str:
-    """An estimate as HTML, its interval small."""
-    mean, _, ends = value.partition(" [")
-    return f"{text(mean)}<small>[{text(ends)}</small>".replace("-", "−") if ends else text(value)
+    """A number as HTML, its interval small."""
+    mean, _, ends = text(value).replace("-", "−").partition(" [")
+    return f"{mean}<small>[{ends}</small>" if ends else mean
 
 
 def groups_section(browser: Mapping[str, Any], total: int | None = None, drawn: str = "evenly spaced") -> str:
@@ -156,19 +156,18 @@ def swatch(run: int) -> str:
 
 def alerts_section(alerts: Sequence[Sequence[Alert]], names: Sequence[str], none: str) -> str:
     """The alerts of all runs by kind, each folded, with its steps and a link to its curve; `none` where none fired."""
-    kinds: dict[str, list[tuple[int, Alert]]] = {}
+    kinds: dict[str, tuple[str, str]] = {}
     for i, alert in ((i, alert) for i, of_run in enumerate(alerts) for alert in of_run):
-        kinds.setdefault(alert.title, []).append((i, alert))
-    rows = ""
-    for title, of_kind in kinds.items():
-        where, details = "", ""
-        for i, alert in of_kind:
-            run = f"{swatch(i)}{text(names[i])} " if len(names) > 1 else ""
-            target = "curve-" + "".join(c if c.isalnum() else "-" for c in alert.metric)
-            link = f'<a href="#{text(target)}">{text(span_text(alert.spans) or "curve")}</a>' if alert.metric else ""
-            where += f"<span>{run}{link}</span>"
-            details += f"<p class='note'>{run}{text(alert.text)} {text(alert.advice)}</p>"
-        rows += f"<li><details><summary>{text(title)}{where}</summary>{details}</details></li>"
+        run = f"{swatch(i)}{text(names[i])} " if len(names) > 1 else ""
+        target = "curve-" + "".join(c if c.isalnum() else "-" for c in alert.metric)
+        link = f'<a href="#{text(target)}">{text(span_text(alert.spans) or "curve")}</a>' if alert.metric else ""
+        where, details = kinds.get(alert.title, ("", ""))
+        details += f"<p class='note'>{run}{text(alert.text)} {text(alert.advice)}</p>"
+        kinds[alert.title] = f"{where}<span>{run}{link}</span>", details
+    rows = "".join(
+        f"<li><details><summary>{text(title)}{where}</summary>{details}</details></li>"
+        for title, (where, details) in kinds.items()
+    )
     content = f'<ul class="alerts">{rows}</ul>' if rows else f'<p class="note">{text(none)}</p>'
     return section("Alerts", content)
 

@@ -2,14 +2,13 @@
 
 import dataclasses
 import json
-import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from diver.core.files import read_json, table, write_text
 from diver.core.run_folder import trained_counts, trained_note
-from diver.core.statistics import Estimate
+from diver.core.statistics import UNKNOWN, Estimate
 from diver.core.tables import Table, counted
 from diver.core.types import DiverError
 from diver.diversity import Until
@@ -26,7 +25,6 @@ from diver.pages.verdict import SIGNS, changes, headline, kind, verdict
 
 STEPS = 20  # steps of a run whose groups are shown
 COLUMNS = 4  # variants, of which a table with a row for each quantity fits the page
-UNKNOWN = "–"  # the name of a method that a run does not record
 NO_ALERTS = (
     "No alerts: gradients, the reward and the advantage, log-probabilities, entropy, response length, truncation, "
     "groups without a correct response and verifier failures stayed within their limits, and diversity did not rise "
@@ -64,7 +62,7 @@ def render(runs: Sequence[RunRecord], groups: int = GROUPS, version: str = "") -
     browser = browser_data(shown, groups)
     title = " · ".join(model_and_method(runs[0]) if len(runs) == 1 else names)
     parts = (
-        *(of_one(runs[0]) if len(runs) == 1 else of_several(runs, names)),
+        *(of_one(runs[0], title) if len(runs) == 1 else of_several(runs, names)),
         comparison(runs, names),
         fronts(runs[0]) if len(runs) == 1 else "",
         page.alerts_section(of_runs, names, NO_ALERTS),
@@ -84,9 +82,8 @@ def labels(runs: Sequence[RunRecord]) -> list[str]:
     folders = [run.folder.resolve().parts for run in runs]
     depths = range(1, max(map(len, folders)) + 1)
     paths = [["/".join(parts[-depth:]) for parts in folders] for depth in depths]
-    last = [str(run.folder) for run in runs]  # one folder given twice
-    known = [names for names in (methods, seeds, *paths) if len({*names}) == len(runs) and UNKNOWN not in names]
-    found = [*known, last][0]
+    forms = (names for names in (methods, seeds, *paths) if len({*names}) == len(runs) and "–" not in names)
+    found = next(forms, [str(run.folder) for run in runs])  # one folder given twice has no form
     given = Counter(run.name for run in runs)
     return [
         name if not run.name else run.name if given[run.name] == 1 else f"{run.name}/{run.folder.name}"
@@ -94,19 +91,16 @@ def labels(runs: Sequence[RunRecord]) -> list[str]:
     ]
 
 
-def of_one(run: RunRecord) -> tuple[str, str]:
+def of_one(run: RunRecord, title: str) -> tuple[str, str]:
     """The head of the page of one run, its verdict first, and Pass@k over k."""
     rows = [row for row in compare(run) if row.is_pass]
-    details = f"{changes(rows)}{page.facts(_facts(run))}"
-    band = over_k([run.base], [run.trained]) if run.base and run.trained else None
-    bands, words = {}, {}
-    if band:
-        bands = {"After minus before training": band}
-        words = {"After minus before training": f"{band.about}: {band.text('after training', BEFORE)}"}
+    head = page.header(title, headline(conclusions(run)), f"{changes(rows)}{page.facts(_facts(run))}")
     lines = {BEFORE: [row.base for row in rows], "after training": [row.trained for row in rows]}
-    ks = [int(row.label.removeprefix("Pass@")) for row in rows]
-    head = page.header(" · ".join(model_and_method(run)), headline(conclusions(run)), details)
-    return head, _figures(pass_figure(ks, lines) + band_figures(bands, words))
+    figures = pass_figure([int(row.label.removeprefix("Pass@")) for row in rows], lines)
+    if run.base and run.trained and (band := over_k([run.base], [run.trained])):
+        name = "After minus before training"
+        figures += band_figures({name: band}, {name: f"{band.about}: {band.text('after training', BEFORE)}"})
+    return head, _figures(figures)
 
 
 def of_several(runs: Sequence[RunRecord], names: Sequence[str]) -> tuple[str, str, str]:
@@ -115,13 +109,6 @@ def of_several(runs: Sequence[RunRecord], names: Sequence[str]) -> tuple[str, st
     Runs that differ in the seed alone are one variant; others have the names of the page. If only one variant is found,
     it is shown against the policy before training. Where runs cannot be compared, the last section gives the reason.
     """
-    details = [_facts(run) for run in runs]
-    columns = [key for key in details[0] if any(row[key] != "" for row in details)]
-    rows = [
-        [f"{page.swatch(i)}{page.text(name)}", *(page.text(row[key]) for key in columns)]
-        for i, (name, row) in enumerate(zip(names, details, strict=True))
-    ]
-    facts = page.html_table(["Run", *map(page.text, columns)], rows, "words")
     title = "Against each other"
     try:
         for run in runs:
@@ -133,52 +120,40 @@ def of_several(runs: Sequence[RunRecord], names: Sequence[str]) -> tuple[str, st
         compared = compare_runs(by_variant(runs))
     except DiverError as error:
         note = f'<p class="note">Not compared with each other: {page.text(error)}.</p>'
-        return page.header(f"{len(runs)} runs", page.text(" · ".join(names)), facts), "", page.section(title, note)
+        return page.header(f"{len(runs)} runs", page.text(" · ".join(names)), ""), "", page.section(title, note)
     baseline, found = _against(compared)
-    sentences = [
-        f"{page.text(name)} against {page.text(baseline)}: {headline(verdict(rows, baseline == BEFORE))}"
-        for name, rows in found.items()
-    ]
+    sentences = {name: headline(verdict(rows, baseline == BEFORE)) for name, rows in found.items()}
+    first = "".join(f"{page.text(name)} against {page.text(baseline)}: {words}" for name, words in sentences.items())
     if len(found) != 1:  # each has its own line of changes below
-        sentences = [page.text(f"{len(found)} variants against {baseline}" if found else " · ".join(names))]
+        first = page.text(f"{len(found)} variants against {baseline}" if found else " · ".join(names))
     tiles = "".join(changes(rows, f"<h3>{page.text(name)}</h3>" * (len(found) > 1)) for name, rows in found.items())
     levels = compared.tables["levels"]
     ks = [int(m.name.removeprefix("pass@")) for m in levels.measures if m.name.startswith("pass@")]
-    lines = {
-        name: [cell for cell in cells[: len(ks)] if isinstance(cell, Estimate)]
-        for name, cells in zip(compared.evaluations, levels.rows.values(), strict=True)
-    }
+    estimates = [[cell for cell in cells[: len(ks)] if isinstance(cell, Estimate)] for cells in levels.rows.values()]
+    lines = dict(zip(compared.evaluations, estimates, strict=True))
     trained = [name for name in lines if name != BEFORE]
-    figures = pass_figure(ks, lines) + band_figures(compared.bands, compared.words, trained)
+    figures = pass_figure(ks, lines) + band_figures(compared.bands, compared.words, trained, f"minus {baseline}")
     said = "".join(f"{page.text(note)}. " for note in compared.notes)
-    note = (
-        "Pass@k in percent, differences in points, after training. In brackets 95 % intervals over seeds and "
-        f"problems, paired in differences. {said}"
-    )
+    note = f"Pass@k in percent, differences in points. Brackets hold 95 % intervals over seeds and problems. {said}"
     return (
-        page.header(f"{len(runs)} runs", "".join(sentences), f"{tiles}{facts}"),
+        page.header(f"{len(runs)} runs", first, tiles),
         _figures(figures),
         page.section(title, f'<p class="note">{note}</p>\n{_side_by_side(compared.tables)}'),
     )
 
 
 def _against(compared: Compared) -> tuple[str, dict[str, list[Comparison]]]:
-    """The baseline, and the changes of Pass@k from it of each other variant."""
-    levels = dict(zip(compared.evaluations, compared.tables["levels"].rows.values(), strict=True))
+    """The baseline, and the differences of Pass@k from it of each other variant."""
     if not (differences := compared.tables.get("differences")):
         return "", {}
-    baseline = differences.of.removeprefix("minus ")
-    others = [label for label in levels if label not in (baseline, BEFORE)]
-    return baseline, {
-        label: [
-            Comparison(measure.title, base, trained, change)
-            for measure, base, trained, change in zip(
-                differences.measures, levels[baseline], levels[label], cells, strict=False
-            )  # levels have the effective number, too
-            if isinstance(base, Estimate) and isinstance(trained, Estimate) and isinstance(change, Estimate)
-            if measure.name.startswith("pass@")
+    measures = [measure for measure in differences.measures if measure.name.startswith("pass@")]
+    return differences.of.removeprefix("minus "), {
+        name.rpartition(" (")[0]: [  # without the number of seeds
+            Comparison(measure.title, UNKNOWN, UNKNOWN, cell)
+            for measure, cell in zip(measures, cells, strict=False)
+            if isinstance(cell, Estimate)
         ]
-        for label, cells in zip(others, differences.rows.values(), strict=True)
+        for name, cells in differences.rows.items()
     }
 
 
@@ -190,8 +165,8 @@ def _side_by_side(tables: Mapping[str, Table]) -> str:
     header, *rows = levels.upright()
     (_, *names), *others = differences.upright()
     more = {title: cells for title, *cells in others}
-    lines = [[*row, *more.get(row[0], [""] * len(names))] for row in rows]
-    return page.text_table([[*header, *(f"{name} {differences.of}" for name in names)], *lines])
+    lines = [[title, *more.get(title, [""] * len(names)), *cells] for title, *cells in rows]
+    return page.text_table([["", *(f"{name} {differences.of}" for name in names), *header[1:]], *lines])
 
 
 def _figures(figures: str) -> str:
@@ -213,62 +188,24 @@ def _facts(run: RunRecord) -> dict[str, object]:
 
 
 def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
+    """Before and after training, the rows of one quantity together."""
     every = [(i, row) for i, run in enumerate(runs) for row in compare(run)]
     if not every:
         return ""
-    counts = [e for _, row in every if not row.percent for e in (row.base, row.trained)]
-    scale = 1.1 * max((end for e in counts for end in (e.mean, e.high) if end > 0), default=1.0)
-    several = len(runs) > 1
-    quantities: dict[str, list[tuple[int, Comparison]]] = {}
-    for i, row in every:
-        quantities.setdefault(row.label.partition(" (")[0] if several else row.label, []).append((i, row))
-    body = ""
-    for label, rows in quantities.items():
-        start, first = ' class="first"', f'<th scope="rowgroup" rowspan="{len(rows)}">{page.text(label)}</th>'
-        for i, row in rows:
-            few = f"<small>{row.label.partition(' (')[2].rstrip(')')}</small>"
-            run_cell = f'<th scope="row">{page.swatch(i)}{page.text(names[i])}{few}</th>' if several else ""
-            body += f"<tr{start}>{first}{run_cell}{_cells(row, 1.0 if row.percent else scale, i)}</tr>"
-            start = first = ""
-    basis = "; ".join(dict.fromkeys(filter(None, map(conditions, runs))))
-    return (
-        f'<section><h2>Before and after training</h2>\n<p class="note">{page.text(basis)}. Pass@k in percent. '
-        f"{page.text(legend([row for _, row in every]))} Brackets hold 95 % intervals over problems; that of the "
-        "change is paired by problem. ▲ and ▼ mark a change whose interval excludes 0.</p>\n"
-        f'<div class="scroll"><table class="{"many" if several else "one"}"><thead><tr><th></th>'
-        f"{'<th>Run</th>' if several else ''}"
-        '<th>Change</th><th>Before</th><th>After</th><th class="plot">Before (grey) and after</th></tr></thead>'
-        f"<tbody>{body}</tbody></table></div></section>"
+    quantities = [row.label.partition(" (")[0] for _, row in every]
+    lines = []
+    for _, (i, row) in sorted(zip(quantities, every, strict=True), key=lambda item: quantities.index(item[0])):
+        run = f"<small>{page.swatch(i)}{page.text(names[i])}</small>" if len(runs) > 1 else ""
+        change, base, trained = map(page.cell, (row.show(row.change, "+"), row.show(row.base), row.show(row.trained)))
+        coloured = f'<span class="change {kind(row)}">{SIGNS.get(kind(row), "")}{change}</span>'
+        lines.append([f"{page.text(row.label)}{run}", coloured, base, trained])
+    note = (
+        f"{'; '.join(dict.fromkeys(filter(None, map(conditions, runs))))}. Pass@k in percent. "
+        f"{legend([row for _, row in every])} Brackets hold 95 % intervals over problems; that of the change is paired "
+        "by problem. ▲ and ▼ mark a change whose interval excludes 0."
     )
-
-
-def _cells(row: Comparison, scale: float, run: int) -> str:
-    shown = (row.show(row.base), row.show(row.trained), row.show(row.change, "+"))
-    parts = (estimate.replace("-", "−").partition(" ") for estimate in shown)
-    base, trained, change = (f"{mean}<small>{interval}</small>" for mean, _, interval in parts)
-    return (
-        f'<td class="change {kind(row)}">{SIGNS.get(kind(row), "")}{change}</td><td>{base}</td><td>{trained}</td>'
-        f'<td class="plot">{_interval_plot(row, scale, run)}</td>'
-    )
-
-
-def _interval_plot(row: Comparison, scale: float, run: int) -> str:
-    """Two intervals above each other, the base's grey, on an axis of 0..scale."""
-    marks = ""
-    for estimate, y, colour in ((row.base, 6, "base"), (row.trained, 14, f"r{run % 6}")):
-        if math.isnan(estimate.mean):
-            continue
-        low, high = (e if not math.isnan(e) else estimate.mean for e in (estimate.low, estimate.high))
-        x1, x2, x = (f"{100 * value / scale:.2f}%" for value in (low, high, estimate.mean))
-        marks += (
-            f'<line class="{colour}" x1="{x1}" x2="{x2}" y1="{y}" y2="{y}"/>'
-            f'<circle class="{colour}" cx="{x}" cy="{y}" r="3"/>'
-        )
-    marks += "".join(f'<line x1="{x}" x2="{x}" y1="1" y2="19"/>' for x in ("0", "50%", "100%"))
-    last = "100 %" if row.percent else f"{scale:.2g}"
-    return (
-        f'<svg aria-hidden="true"><text x="-5" y="14">0</text>{marks}<text x="100%" dx="5" y="14">{last}</text></svg>'
-    )
+    shown = page.html_table(["", "Change", "Before", "After"], lines, "fit")
+    return page.section("Before and after training", f'<p class="note">{page.text(note)}</p>\n{shown}')
 
 
 def fronts(run: RunRecord) -> str:
@@ -313,7 +250,8 @@ def provenance(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     parts = []
     for run, name in zip(runs, names, strict=True):
         versions = " · ".join(f"{key} {version}" for key, version in table(run.config, "versions").items())
-        about = {"Run": name, "Command": run.config.get("command"), "Commit": run.config.get("commit")}
+        about = {"Run": name} if len(runs) == 1 else {"Run": name, **_facts(run)}
+        about |= {"Command": run.config.get("command"), "Commit": run.config.get("commit")}
         recipe = json.dumps(run.config.get("recipe"), indent=2, ensure_ascii=False, default=str)
         parts.append(
             f"{page.facts({**about, 'Versions': versions})}\n"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from diver.evaluate.comparison import Comparison
 from diver.pages import page
 
-SIGNS = {"rose": "▲ ", "fell": "▼ "}
+SIGNS = {"rose": "▲\u00a0", "fell": "▼\u00a0"}
 Part = tuple[str, str]
 """rose, fell or nothing, and the words that say it."""
 
@@ -31,8 +31,7 @@ def verdict(rows: Sequence[Comparison], trained: bool = True) -> list[Part]:
         return [("", f"{' and '.join(row.label for row in ends)} {same.replace('does', 'do')}")]
     return [
         (of, f"{row.label} {verbs[of]} by {100 * abs(row.change.mean):.1f} points" if of else f"{row.label} {same}")
-        for row in ends
-        for of in [kind(row)]
+        for of, row in zip(map(kind, ends), ends, strict=True)
     ]
 
 
@@ -43,14 +42,12 @@ def headline(parts: Sequence[Part]) -> str:
 
 
 def changes(rows: Sequence[Comparison], name: str = "") -> str:
-    """The change at each k with its interval, and from what to what."""
+    """The change at each k with its interval, and from what to what where that is known; `name` is trusted HTML."""
     items = ""
     for row in rows:
         if row.is_pass and not math.isnan(row.change.mean):
-            mean, _, ends = row.show(row.change, "+").replace("-", "−").partition(" ")
-            levels = " → ".join(f"{100 * e.mean:.1f}" for e in (row.base, row.trained))
-            items += (
-                f'<li class="{kind(row)}">{page.text(row.label)}<b>{SIGNS.get(kind(row), "")}{mean}</b>'
-                f"<small>{ends}</small><small>{levels}\u00a0%</small></li>"
-            )
+            change = SIGNS.get(kind(row), "") + page.cell(row.show(row.change, "+"))
+            levels = f"<small>{100 * row.base.mean:.1f} → {100 * row.trained.mean:.1f}\u00a0%</small>"
+            levels *= not math.isnan(row.base.mean)
+            items += f'<li class="{kind(row)}">{page.text(row.label)}<b>{change}</b>{levels}</li>'
     return f"{name}<ul class='changes'>{items}</ul>" if items else ""
