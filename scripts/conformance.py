@@ -35,7 +35,7 @@ from torch import Tensor
 import diver
 from diver.core.tables import markdown
 from diver.losses import ClipLoss, DppoLoss, PolicyLoss
-from diver.losses.base import Tokens, row_weights
+from diver.losses.base import Tokens, kl_to_reference, row_weights
 from diver.methods import method_named
 from diver.methods.grpo import group_advantage
 
@@ -51,12 +51,13 @@ CORRECT, SIZE = (3, 0, 6, 8, 1), 8  # correct responses of each group of 8
 WIDTH = 24
 PARTS = 4  # micro-batches of ten rows
 CLIP = ClipLoss()
+KL = ClipLoss(kl_coef=0.1)
 C = 3.0  # the third bound of the dual clip; the default of verl
 
 
 class Batch(NamedTuple):
     """The log-probs of the policy and of the sampler, the entropy of each token, and where there are tokens, [n, T];
-    the advantages and the rewards of the n rows, whose groups stand together."""
+    the advantages and the rewards of the n rows, whose groups stand together; the reference's log-probs, [n, T]."""
 
     logprobs: Tensor
     old_logprobs: Tensor
@@ -64,6 +65,7 @@ class Batch(NamedTuple):
     mask: Tensor
     advantages: Tensor
     rewards: np.ndarray
+    reference: Tensor
 
     @property
     def parts(self) -> list[slice]:
@@ -95,6 +97,23 @@ class Pair:
     changed: Callable[[], Found] | None = None
 
 
+class Run(NamedTuple):
+    """A run of a trainer, whose optimizer steps are computed again.
+
+    Attributes:
+        train: trains, and returns the number of optimizer steps and their check, which fails by an AssertionError.
+        term: the sentence on what differs.
+        changed: what the check is given to compute with that change.
+    """
+
+    name: str
+    trainer: str
+    setting: str
+    train: Callable[[], tuple[int, Callable[..., Any]]]
+    term: str = ""
+    changed: Mapping[str, Any] = {}
+
+
 def make_batch() -> Batch:
     """Ragged rows of groups with none, some and all correct, and ratios far beyond a clip on both sides, in float64."""
     random = torch.Generator().manual_seed(0)
@@ -109,7 +128,8 @@ def make_batch() -> Batch:
     entropy = uniform(0.0, 2.0)
     lengths = torch.randint(1, WIDTH + 1, (len(rewards),), generator=random)
     advantages = np.concatenate([group_advantage(group) for group in rewards.reshape(-1, SIZE)])
-    return Batch(logprobs, old, entropy, torch.arange(WIDTH) < lengths[:, None], torch.from_numpy(advantages), rewards)
+    mask, reference = torch.arange(WIDTH) < lengths[:, None], logprobs + uniform(-1.0, 1.0)
+    return Batch(logprobs, old, entropy, mask, torch.from_numpy(advantages), rewards, reference)
 
 
 BATCH = make_batch()
@@ -125,10 +145,12 @@ def our_loss(
     weights: Tensor | None = None,
     entropy_weights: Tensor | None = None,
     select: Callable[[PolicyLoss, Batch], Tensor] | None = None,
+    kl: Callable[[Tokens, Tensor], Tensor] | None = None,
 ) -> Found:
     """The loss of the batch as one mini-batch, as the built-in trainer computes it.
 
-    `weights` [n] and `entropy_weights` [n] take the place of `row_weights`, and `select` that of `selection`.
+    `weights` [n] and `entropy_weights` [n] take the place of `row_weights`, `select` that of `selection`, and `kl` that
+    of `kl_to_reference`.
     """
     logprobs, entropy = (x.clone().requires_grad_() for x in (batch.logprobs, batch.entropy))
     weights = row_weights(batch.mask.sum(1), loss.aggregation) if weights is None else weights
@@ -136,9 +158,15 @@ def our_loss(
     selected = (select or selection)(loss, batch) if loss.selects_tokens else torch.zeros_like(batch.mask)
     tokens = Tokens(logprobs, batch.old_logprobs, batch.advantages[:, None], mask=batch.mask, selected=selected)
     values, _ = loss.forward(tokens)
+    if loss.kl_coef:
+        values = values + loss.kl_coef * (kl or k3)(tokens, batch.reference)
     total = (values * batch.mask * weights[:, None]).sum()
     total = total - loss.entropy_coef * (entropy * batch.mask * entropy_weights[:, None]).sum()
     return differentiated(total, logprobs, entropy)
+
+
+def k3(tokens: Tokens, reference: Tensor) -> Tensor:
+    return kl_to_reference(tokens.logprobs, reference)
 
 
 def selection(loss: PolicyLoss, batch: Batch, seed: int = 0) -> Tensor:
@@ -199,6 +227,19 @@ class BinaryKl(DppoLoss):
         weight = (new / old).clamp(max=self.max_ratio)
         values = -weight * tokens.advantages * tokens.logprobs
         return values.masked_fill(is_outside, 0.0), {}
+
+
+def k1(tokens: Tokens, reference: Tensor) -> Tensor:
+    return tokens.logprobs - reference
+
+
+def k2(tokens: Tokens, reference: Tensor) -> Tensor:
+    return (tokens.logprobs - reference).square() / 2
+
+
+def k3_of_old(tokens: Tokens, reference: Tensor) -> Tensor:
+    """k3 times the ratio, as an expectation over the policy that sampled."""
+    return (tokens.logprobs - tokens.old_logprobs).exp() * k3(tokens, reference)
 
 
 def of_micro_batches(aggregation: str, batch: Batch = BATCH) -> Tensor:
@@ -316,8 +357,13 @@ def row(pair: Pair) -> dict[str, Any]:
         explained = changed is not None and is_equal(differences(changed, theirs))
     except Exception as error:  # a release without this setting must not hide the other rows
         return shown | {"equal": False, "explained": False, "by": {}, "term": f"{type(error).__name__}: {error!s:.200}"}
-    by = {name: float(f"{by:.2g}") for name, by in (("loss", loss), ("numbers", numbers)) if by is not None}
+    by = {name: rounded(by) for name, by in (("loss", loss), ("numbers", numbers)) if by is not None}
     return shown | {"equal": False, "explained": explained, "by": by, "term": pair.term if explained else UNEXPLAINED}
+
+
+def rounded(by: float) -> float:
+    """A difference as it is stored: 0 where it is none."""
+    return 0.0 if by <= TOLERANCE else float(f"{by:.2g}")
 
 
 def differences(ours: Found, theirs: Found) -> tuple[float | None, float]:
@@ -332,10 +378,36 @@ def is_equal(found: tuple[float | None, float]) -> bool:
     return all(by <= TOLERANCE for by in found if by is not None)
 
 
+def run_row(run: Run) -> dict[str, Any]:
+    """What is stored of a run. No difference has a number here: what is sampled depends on the machine."""
+    steps, check = run.train()
+    shown = {"name": run.name, "setting": f"{run.trainer}: {run.setting}", "steps": steps}
+    if holds(check):
+        return shown | {"equal": True}
+    explained = bool(run.term) and holds(check, **run.changed)
+    return shown | {"equal": False, "explained": explained, "term": run.term if explained else UNEXPLAINED}
+
+
+def holds(check: Callable[..., Any], **options: Any) -> bool:
+    try:
+        check(**options)
+    except AssertionError:
+        return False
+    return True
+
+
+def of_trainer(trainer: str) -> Any:
+    return importlib.import_module(f"conformance_{TRAINERS[trainer].replace('-', '_')}")
+
+
 def measured(trainer: str) -> list[dict[str, Any]]:
     """The rows of a trainer that is installed here."""
-    module = importlib.import_module(f"conformance_{TRAINERS[trainer].replace('-', '_')}")
-    return [row(pair) for pair in module.pairs()]
+    return [row(pair) for pair in of_trainer(trainer).pairs()]
+
+
+def ran(trainer: str) -> list[dict[str, Any]]:
+    """The runs of a trainer that is installed here; verl and ms-swift have none."""
+    return [run_row(run) for run in getattr(of_trainer(trainer), "runs", tuple)()]
 
 
 def described() -> dict[str, Any]:
@@ -387,12 +459,44 @@ NAMES = {
     "gmpo": "Loss: GMPO",
     "dppo": "Loss: DPPO",
     "entropy-bonus": "Loss: entropy bonus",
+    "kl": "Loss: KL to a reference",
     "grpo": "Advantage: GRPO",
     "dr-grpo": "Advantage: Dr. GRPO",
     "rloo": "Advantage: RLOO",
     "pass-at-k": "Advantage: Pass@k",
     "max-rl": "Advantage: MaxRL",
 }
+
+
+RUNS = {
+    "KL": "KL to a reference",
+    "steps": "several steps a generation",
+    "dense": "dense rewards",
+    "masked": "masked tokens",
+    "processes": "two processes",
+    "LoRA": "LoRA with a reference",
+}
+
+OF_RUNS = """These are runs of TRL {version} on a CPU, which sample, grade and train: GRPOTrainer with GroupAdvantage,
+and DiverTrainer. Each optimizer step is computed again from a copy of the policy. For GRPOTrainer a row is run alone,
+with the formulas written out; for DiverTrainer the built-in trainer updates. In an equal run the advantages are equal
+to 1e-5 in every step. DiverTrainer's gradient is equal to 1e-5, GRPOTrainer's to 1e-3 of its norm and its loss to
+1e-4. With a KL term, the same check without that term fails. DiverTrainer's lora_alpha was chosen after a look at five:
+at 4 that failure is small, and at 128 the run diverges and the trainers differ by 1.7e-5 of the largest gradient."""
+
+
+def runs_section(release: Mapping[str, Any]) -> str:
+    runs = release["runs"]
+    terms = list(dict.fromkeys(run["term"] for run in runs if not run["equal"]))
+    cells = []
+    for run in runs:
+        trainer, _, setting = run["setting"].partition(": ")
+        how = ["equal", ""] if run["equal"] else ["differs", str(1 + terms.index(run["term"]))]
+        cells.append([RUNS[run["name"]], trainer, f"`{setting}`", str(run["steps"]), *how])
+    header = ("", "trainer", "its setting", "steps", "every step", "why")
+    why = [filled(f"{i}. {term}", "   ") for i, term in enumerate(terms, 1)]
+    table = markdown(header, cells, text=len(header))
+    return "\n".join(["## Runs\n", filled(OF_RUNS.format(**release)), "", table, *why])
 
 
 def page(data: Mapping[str, Any]) -> str:
@@ -409,6 +513,7 @@ def page(data: Mapping[str, Any]) -> str:
     header = ("", *releases.values())
     introduction = [filled(part) for part in INTRODUCTION.format(**data["batch"]).split("\n\n")]
     sections = [section(NAMES[name], found) for name, found in rows.items()]
+    sections += [runs_section(found) for found in trainers.values() if found.get("runs")]
     parts = [
         "# Losses and advantages beside other trainers",
         *introduction,
@@ -452,12 +557,16 @@ def differing(row: Mapping[str, Any]) -> list[str]:
         return ["equal", "equal"]
     if not row["by"]:
         return ["failed", "failed"]
-    return [f"{100 * row['by'][key]:g} %" if key in row["by"] else "" for key in ("loss", "numbers")]
+    shown = {key: f"{100 * by:g} %" if by else "equal" for key, by in row["by"].items()}
+    return [shown.get(key, "") for key in ("loss", "numbers")]
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[str]:
     """The rows that are not as they were, and those that are new or gone."""
-    old, new = ({(r["name"], r["setting"]): r for r in found.get("rows", [])} for found in (before, after))
+    old, new = (
+        {(r["name"], r["setting"]): r for kind in ("rows", "runs") for r in found.get(kind, [])}
+        for found in (before, after)
+    )
     for key in dict.fromkeys([*old, *new]):
         if old.get(key) != new.get(key):
             yield f"{' '.join(key)}: {told(old.get(key))} -> {told(new.get(key))}"
@@ -468,6 +577,8 @@ def told(row: Mapping[str, Any] | None) -> str:
         return "no row"
     if row["equal"]:
         return "equal"
+    if "steps" in row:
+        return f"differs: {row['term']}"
     if not row["by"]:
         return f"failed: {row['term']}"
     return f"differs by {' and '.join(filter(None, differing(row)))}: {row['term']}"
@@ -484,13 +595,15 @@ def main() -> None:
     unexplained = []
     for trainer in parser.parse_args().trainers:
         try:
-            found = {"version": version(TRAINERS[trainer]), "rows": measured(trainer)}
+            found = {"version": version(TRAINERS[trainer]), "rows": measured(trainer), "runs": ran(trainer)}
         except PackageNotFoundError:
             sys.exit(f"{trainer} is not installed here: run this in .venv-trainers, or for ms-swift in .venv-engines")
         before = data["trainers"].get(trainer, {})
         print(f"{trainer} {found['version']}, before {before.get('version', 'not compared')}")
         print(*(f"  changed: {line}" for line in changes(before, found)), sep="\n")
-        unexplained += [f"{trainer}: {row}" for row in found["rows"] if not (row["equal"] or row["explained"])]
+        unexplained += [
+            f"{trainer}: {row}" for row in found["rows"] + found["runs"] if not (row["equal"] or row["explained"])
+        ]
         data["trainers"][trainer] = found
     data = {"batch": described(), "trainers": {t: data["trainers"][t] for t in TRAINERS if t in data["trainers"]}}
     DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")

@@ -39,7 +39,8 @@ def loss_of(**options: Any) -> c.Found:
     made.__dict__.update(
         model=SimpleNamespace(training=True),
         accelerator=Accelerator(cpu=True),
-        beta=0.0,
+        beta=made.args.beta,
+        kl_in_reward=False,
         compute_entropy=False,
         max_completion_length=c.WIDTH,
         num_generations=c.SIZE,
@@ -59,6 +60,7 @@ def loss_of(**options: Any) -> c.Found:
         batch.old_per_token_logps = part.old_logprobs
         batch.advantages = part.advantages[:, None].expand_as(part.mask)
         batch.num_items_in_batch = c.BATCH.mask.sum()
+        batch.ref_per_token_logps = part.reference
         loss, _ = made._compute_loss_and_metrics(None, {}, batch)
         return loss / c.PARTS
 
@@ -89,6 +91,8 @@ def pairs() -> Iterator[c.Pair]:
         yield equal("gspo", by_level.format(level), gspo, **options, **clips)
     taus = {"tau_pos": 1.0, "tau_neg": 1.05}
     yield equal("sapo", "loss_type=sapo, tau_pos=1, tau_neg=1.05", SapoLoss(), loss_type="sapo", **taus)
+
+    yield equal("kl", "loss_type=dapo, beta=0.1", c.KL, loss_type="dapo", beta=c.KL.kl_coef)
 
     for scale in ("group", "batch"):
         yield c.grpo_pair(f"scale_rewards={scale}", 1e-4, advantages(scale_rewards=scale), of_batch=scale == "batch")

@@ -35,6 +35,7 @@ def loss_of(
     parts: Sequence[slice] = c.WHOLE,
     mode: str = "",
     aggregation: str = "",
+    kl_loss_type: str = "low_var_kl",
     **more: Any,
 ) -> c.Found:
     """verl's loss with the settings of ours, and normalisers of the mini-batch, as verl's `ppo_loss` sets them."""
@@ -62,7 +63,13 @@ def loss_of(
             config=config,
         )
         bonus = core_algos.agg_loss(part.entropy, part.mask, aggregation, **config.global_batch_info)
-        return total - loss.entropy_coef * bonus
+        total = total - loss.entropy_coef * bonus
+        if not loss.kl_coef:
+            return total
+        divergence = core_algos.kl_penalty(part.logprobs, part.reference, kl_loss_type)
+        return total + loss.kl_coef * core_algos.agg_loss(
+            divergence, part.mask, aggregation, **config.global_batch_info
+        )
 
     return c.summed(of_part, batch, parts)
 
@@ -104,6 +111,11 @@ def best_of_group() -> c.Found:
     found = np.zeros_like(groups)
     found[np.arange(len(groups)), groups.argmax(axis=1)] = lead
     return c.Found(None, torch.from_numpy(found.ravel()))
+
+
+def straight_through(value: Tensor, gradient: Tensor) -> Tensor:
+    """A tensor with the numbers of `value` and the gradient of `gradient`."""
+    return gradient - gradient.detach() + value.detach()
 
 
 def equal(name: str, setting: str, loss: PolicyLoss) -> c.Pair:
@@ -182,6 +194,22 @@ def pairs() -> Iterator[c.Pair]:
     )
     bonus = ClipLoss(entropy_coef=0.01)
     yield equal("entropy-bonus", "loss_mode=vanilla, token-mean, entropy_coeff=0.01", bonus)
+
+    estimators = {
+        "low_var_kl": {},
+        "k2": {
+            "term": "The estimator is half the square of the difference of log-probs, k2, where ours is k3.",
+            "kl": c.k2,
+        },
+        "k1": {"term": "The estimator is the difference of log-probs, k1, where ours is k3.", "kl": c.k1},
+        "k3+": {
+            "term": "The value is that of k3, as ours, and the gradient that of k2.",
+            "kl": lambda tokens, reference: straight_through(c.k3(tokens, reference), c.k2(tokens, reference)),
+        },
+    }
+    for kind, change in estimators.items():
+        theirs = in_parts(c.KL, kl_loss_type=kind)
+        yield c.loss_pair("kl", f"loss_mode=vanilla, token-mean, kl_loss_type={kind}", c.KL, theirs, **change)
 
     yield c.grpo_pair("adv_estimator=grpo", 1e-6, of_batch("grpo"))
     yield c.dr_grpo_pair(

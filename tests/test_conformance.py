@@ -21,7 +21,7 @@ PINS = {
     "verl": ("make test-vllm", "verl"),
     "ms-swift": ("make test-engines", "ms-swift"),
 }
-EVERYWHERE = {"clip", "dual-clip", "cispo", "gspo", "sapo", "grpo", "dr-grpo", "rloo"}
+EVERYWHERE = {"clip", "dual-clip", "cispo", "gspo", "sapo", "grpo", "dr-grpo", "rloo", "kl"}
 PAIRS = {
     "TRL": EVERYWHERE | {"gmpo", "entropy-bonus"},
     "verl": EVERYWHERE | {"clip-cov", "kl-cov", "gmpo", "dppo", "entropy-bonus", "pass-at-k"},

@@ -53,18 +53,20 @@ class Record(TrainerCallback):
         self.generations, self.steps, self.parts = [], [], []
 
     def on_pre_optimizer_step(self, args, state, control, model, **_):
+        model = getattr(model, "module", model)
         gradient = {name: p.grad.clone() for name, p in model.named_parameters() if p.requires_grad}
         self.steps.append(SimpleNamespace(parts=self.parts, weights=weights_of(model), gradient=gradient))
         self.parts = []
 
 
 def weights_of(model):
-    return {name: value.clone() for name, value in model.state_dict().items()}
+    return {name.removeprefix("module."): value.clone() for name, value in model.state_dict().items()}
 
 
 def train(folder, out, method, outcome=even, *, cls=GRPOTrainer, lora=False, model=None, reward_funcs=(), **options):
     """Train for a few optimizer steps: the record, and what was warned of."""
     weights, changes = options.pop("weights", None), options.pop("changes", {})
+    rollout_func = options.pop("rollout_func", None)
     batch = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "num_generations": G, "max_steps": 2}
     batch |= {"max_completion_length": 6, "learning_rate": 0.03, "max_grad_norm": 0.0, "lr_scheduler_type": "constant"}
     quiet = {"report_to": "none", "use_cpu": True, "bf16": False, "disable_tqdm": True, "save_strategy": "no"}
@@ -85,7 +87,8 @@ def train(folder, out, method, outcome=even, *, cls=GRPOTrainer, lora=False, mod
         given = [rewarded, *others] if others else rewarded
         reward = GroupAdvantage(method, args, tokenizer, outcome=given, weights=weights, **ends)
         rows = Dataset.from_list([{"prompt": f"w{i} w{(i * i) % 9}"} for i in range(9)])
-        peft = {"peft_config": LoraConfig(**LORA)} if lora else {}
+        further = {"peft_config": LoraConfig(**LORA)} if lora else {}
+        further |= {} if rollout_func is None else {"rollout_func": rollout_func}
         trainer = cls(
             str(folder) if model is None else model,
             [reward, *reward_funcs],
@@ -93,7 +96,7 @@ def train(folder, out, method, outcome=even, *, cls=GRPOTrainer, lora=False, mod
             train_dataset=rows,
             processing_class=tokenizer,
             callbacks=[record],
-            **peft,
+            **further,
         )
         for name, value in changes.items():
             setattr(trainer, name, value)
@@ -163,11 +166,13 @@ def check_steps(folder, record, method, expected, *, lora=False, of_generation=F
                 same = [a for known, a in zip(generation.ids, advantages[part.of], strict=True) if [*known] == ids]
                 advantage = min(same, key=lambda a: abs(a - used))
                 assert abs(advantage - used) < 1e-5 * max(1, abs(advantage)), (advantage, used)
-                logp, entropy = logprobs(model, prompt, ids, args.temperature)
+                attended = inputs["completion_mask"][i].bool()
+                own = inputs.get("tool_mask", inputs["completion_mask"])[i][attended].bool()
+                logp, entropy = (x[own] for x in logprobs(model, prompt, ids, args.temperature))
                 with torch.no_grad():
-                    old = logprobs(old_model, prompt, ids, args.temperature)[0]
+                    old = logprobs(old_model, prompt, ids, args.temperature)[0][own]
                     with begin.disable_adapter() if lora else torch.no_grad():
-                        reference = logprobs(begin, prompt, ids, args.temperature)[0]
+                        reference = logprobs(begin, prompt, ids, args.temperature)[0][own]
                 values = surrogate(loss, logp, old, advantage)
                 kl = (reference - logp).exp() - (reference - logp) - 1
                 clipped += int(((logp - old).exp() > 1 + getattr(loss, "clip_high", 0.2)).sum())
@@ -192,6 +197,52 @@ def check_steps(folder, record, method, expected, *, lora=False, of_generation=F
         got, wanted = (torch.cat([g[name].flatten() for name in names]) for g in (step.gradient, gradients(model)))
         assert (got - wanted).norm() < 1e-3 * wanted.norm() + 1e-7, ((got - wanted).norm(), wanted.norm())
     return clipped, signal
+
+
+def masked_in(size):
+    """A `rollout_func` after which the environment has written every fifth token of a completion."""
+
+    def rollout(prompts, trainer):
+        ids, _, _ = trainer._tokenize_prompts(prompts)
+        completions, _ = trainer._generate_single_turn(ids, None, {}, size)
+        mask = [[int(i % 5 != 2) for i in range(len(row))] for row in completions]
+        rows = {"prompt_ids": ids, "completion_ids": completions, "logprobs": None}
+        return {**rows, "env_mask": mask, "policy_mask": mask}
+
+    return rollout
+
+
+def of_processes(parts):
+    """One record of the records of all processes: each optimizer step has the micro-batches of all."""
+    first = parts[0]
+    for record in parts[1:]:
+        for generation, other in zip(first.generations, record.generations, strict=True):
+            generation.ids, generation.outcomes = generation.ids + other.ids, generation.outcomes + other.outcomes
+        for step, other in zip(first.steps, record.steps, strict=True):
+            step.parts += other.parts
+    for part in [part for step in first.steps for part in step.parts]:
+        part.loss /= len(parts)  # processes average their gradients
+    return first
+
+
+# Advantages by hand.
+
+
+def mean_only(rewards):
+    return (grouped(rewards) - grouped(rewards).mean(1, keepdims=True)).ravel()
+
+
+def by_std(rewards):
+    spread = grouped(rewards).std(1, keepdims=True)
+    return (mean_only(rewards).reshape(-1, G) / np.where(spread > 0, spread, 1)).ravel()
+
+
+def of_outcomes(formula):
+    return lambda generation: formula(generation.outcomes)
+
+
+TWO_PARTS = {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 4}
+TWO_STEPS = {"steps_per_generation": 2, "per_device_train_batch_size": 4, "max_steps": 4}
 
 
 def gradients(model):

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import torch
 from accelerate import PartialState
 from datasets import Dataset
+from peft import get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import GRPOConfig
 
@@ -28,6 +29,7 @@ from diver.train.update import update
 G, P, SEED, RATE = 4, 4, 3, 0.05
 """Responses to a problem, problems of a generation, the seed of a run, and the rate of SGD."""
 LIMIT = 28
+WRAPPED = "base_model.model."
 
 
 class Record(TrainerCallback):
@@ -77,8 +79,11 @@ def made(folder, method, *, rows=16, outcome=None, verifier="countdown", **optio
     return record
 
 
-def policy_with(weights):
+def policy_with(weights, lora=None):
     model = AutoModelForCausalLM.from_pretrained(policy_folder(), dtype=torch.float32)
+    if lora is not None:
+        get_peft_model(model, lora)  # in place; the weights are those of the wrapper
+        weights = {name.removeprefix(WRAPPED): value for name, value in weights.items()}
     model.load_state_dict(weights)
     return Policy(model, AutoTokenizer.from_pretrained(policy_folder()), None)
 
@@ -106,20 +111,22 @@ class Gradients(torch.optim.SGD):
         self.names, self.steps = {p: name for name, p in model.named_parameters()}, []
 
     def step(self, closure=None):
-        self.steps.append({name: p.grad.clone() for p, name in self.names.items()})
+        self.steps.append(
+            {name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for p, name in self.names.items()}
+        )
         return super().step(closure)
 
 
-def check_updates(generations, method, steps=2, mini=2, iterations=1):
+def check_updates(generations, method, steps=2, mini=2, iterations=1, lora=None):
     """Assert that advantages and the gradients of all optimizer steps are those of the built-in trainer.
 
     Returns the built-in trainer's state, and how many tokens were selected or replayed and rows left out.
     """
-    state, method, first = {}, method.limited(LIMIT), policy_with(generations[0].weights)
+    state, method, first = {}, method.limited(LIMIT), policy_with(generations[0].weights, lora)
     config = Update(mini_batch_size=mini, micro_batch_tokens=512, max_grad_norm=1e9)
     seen = SimpleNamespace(state=state, replayed=0, dropped=0, selected=0.0, signal=0.0)
     for generation in generations:
-        policy, progress = policy_with(generation.weights), Progress(generation.step - 1, steps)
+        policy, progress = policy_with(generation.weights, lora), Progress(generation.step - 1, steps)
         optimizer = Gradients(policy.model, RATE)
         sampled = [as_sampled(group, policy.model.eval()) for group in generation.groups]
         if "keys" in method.needs:
@@ -159,7 +166,11 @@ def check_updates(generations, method, steps=2, mini=2, iterations=1):
         assert len(optimizer.steps) <= len(generation.gradients)
         for i, gradient in enumerate(generation.gradients):
             for name, found in gradient.items():
-                wanted = optimizer.steps[i][name] if i < len(optimizer.steps) else torch.zeros_like(found)
+                wanted = (
+                    optimizer.steps[i][name.removeprefix(WRAPPED)]
+                    if i < len(optimizer.steps)
+                    else torch.zeros_like(found)
+                )
                 assert (found - wanted).abs().max() < 1e-5 * max(1.0, float(wanted.abs().max())), (i, name)
     return seen
 
