@@ -226,6 +226,16 @@ def test_long_texts_are_cut_so_that_the_page_stays_small(tmp_path, monkeypatch):
     assert all(any(isinstance(p, dict) for p in g["responses"][0]["text"]) for g in data["groups"])
 
 
+@pytest.mark.slow
+def test_a_page_of_100_groups_of_64_has_at_most_2_megabytes(tmp_path):
+    """Words of random letters hardly compress, and no two of these long responses are alike."""
+    rng = np.random.default_rng(0)
+    words = np.array(["".join(rng.choice(list("abcdefghij"), 6)) for _ in range(5000)])
+    rollouts = [Rollout(" ".join(rng.choice(words, 300)), reward=Reward(*rng.random(2))) for _ in range(6400)]
+    groups = [Group(Problem(str(i), "?", "1"), tuple(rollouts[64 * i : 64 * i + 64])) for i in range(100)]
+    assert 1_000_000 < write_browser(tmp_path / "page.html", groups, title="t").stat().st_size <= 2_000_000
+
+
 @pytest.mark.parametrize(
     ("total", "count", "expected"),
     [(5, 3, [0, 2, 4]), (3, 5, [0, 1, 2]), (1, 1, [0]), (9, 1, [0]), (9, 0, []), (0, 3, []), (100, 2, [0, 99])],

@@ -62,7 +62,7 @@ def test_a_group_without_grades_has_no_count_on_the_page():
     }
     script = """
         const html = (tag, attributes, ...children) => (
-            { children, replaceChildren() {}, toString: () => children.join("") }
+            { children, replaceChildren() {}, querySelectorAll: () => [], toString: () => children.join("") }
         );
         const sourceOf = (parts) => parts.join(""), textBlock = sourceOf, figure = String, signed = String;
     """ + (ASSETS / "browser.js").read_text(encoding="utf-8")
@@ -76,7 +76,7 @@ def test_a_group_without_grades_has_no_count_on_the_page():
         said = f"""
             const group = {shown};
             console.log(JSON.stringify([String(listItem(group, 0, ["r"]).children[0].children[2]),
-              String(groupDetail(group, {{}}, {{}})[0].children[1])]));
+              String(groupDetail(group, {{ groups: [group], names: ["r"], state: {{ ...START }} }})[0].children[1])]));
         """
         done = subprocess.run([NODE, "-"], input=script + said, capture_output=True, text=True, check=True)
         assert json.loads(done.stdout) == [line, note]

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from diver_command import succeeds
 from rows import write_rows
-from synthetic_run import HOSTILE
+from synthetic_run import HOSTILE, evaluation
 
+from diver.core.files import to_json
 from diver.core.tables import clean
 from diver.core.types import Grade, Group, Problem, Reward, Rollout
 from diver.pages.dump_page import render
@@ -33,6 +34,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium"),
 ]
+PHONE, DARK = {"viewport": {"width": 390, "height": 844}}, {"color_scheme": "dark"}
 ROOT = Path(__file__).parents[2]
 ATTACKS = [
     *HOSTILE,
@@ -213,8 +215,9 @@ def test_hostile_responses_are_text_and_nothing_runs(chromium, tmp_path):
     visit = Visit(chromium, write_browser(tmp_path / "page.html", [hostile, calm], title=HOSTILE[0]))
     visit.page.wait_for_timeout(300)
     assert visit.page.title() == clean(HOSTILE[0])
-    known = "iframe, img, base, form, object, embed, link, [onerror], [onload], [onmouseover], [href], [style]"
+    known = "iframe, img, base, form, object, embed, link, [onerror], [onload], [onmouseover], [style]"
     assert visit.page.locator("main").locator(known).count() == 0
+    assert visit.page.locator("main [href]:not([href^='#groups?'])").count() == 0
     shown = visit.page.locator(".cards .text").all_text_contents()
     for text in HOSTILE[:8]:
         assert clean(text) in shown
@@ -250,7 +253,7 @@ def test_hostile_rollouts_of_others_are_text_and_nothing_runs(chromium, tmp_path
     assert visit.page.title() == "<iframe><script>alert(0)<"
     known = "iframe, img, base, form, object, embed, link, [onerror], [onload], [onmouseover], [style]"
     assert visit.page.locator("main").locator(known).count() == 0
-    assert visit.page.locator("main [href]:not([href^='#curve-'])").count() == 0
+    assert visit.page.locator("main [href]:not([href^='#curve-'], [href^='#groups?'])").count() == 0
     assert visit.page.locator("#curve-policy-entropy g.line").count() == 4  # two runs, correct and wrong
     visit.page.get_by_label("Run", exact=True).select_option(clean(HOSTILE[0]))
     shown = visit.page.locator(".cards .text").all_text_contents()
@@ -299,7 +302,7 @@ def test_the_policy_stops_what_escaping_would_have_let_through(chromium, tmp_pat
     assert visit.page.evaluate("performance.getEntriesByType('resource').filter(e => e.transferSize > 0).length") == 0
 
 
-@pytest.mark.parametrize("context", [{"viewport": {"width": 390, "height": 844}}, {"color_scheme": "dark"}])
+@pytest.mark.parametrize("context", [PHONE, DARK])
 def test_a_phone_and_the_dark(chromium, run, context):
     visit = Visit(chromium, write_report(run), **context)
     assert visit.fits() and visit.quiet()
@@ -316,3 +319,126 @@ def test_runs_side_by_side_and_on_paper(chromium, run, tmp_path):
     assert visit.fits() and visit.quiet()
     visit.page.pdf(path=str(tmp_path / "both.pdf"))
     assert (tmp_path / "both.pdf").stat().st_size > 20_000
+
+
+@pytest.fixture(scope="module")
+def rivals(tmp_path_factory):
+    """Two runs of other methods on the same problems: one narrows, Pass@1 up and Pass@16 down, and one does not."""
+    folder = tmp_path_factory.mktemp("rivals")
+    for name, after in (("clip-higher", (16, 0)), ("diver-mix", (6, 3))):
+        config = {"recipe": {"method": {"name": name}}, "identity": {"method.name": name}, "schedule_steps": 9}
+        (folder / name / "eval").mkdir(parents=True)
+        (folder / name / "config.json").write_text(json.dumps(config))
+        for step, solved in ((0, (4, 2)), (9, after)):
+            rows = [{"id": str(i), "n": 16, "c": solved[i % 2], "distinct": solved[i % 2]} for i in range(80)]
+            found = to_json({"step": step, **evaluation(rows, 16, (1, 4, 16))})
+            (folder / name / "eval" / f"step_{step:04}.json").write_text(found)
+        solved = [solves for problem in range(3) for solves in (problem < 2, False, False, False)]
+        rollouts = [
+            {
+                "step": 9, "problem": f"p{i // 4}", "sample": i % 4, "prompt": rf"Which {i // 4}? End with \boxed{{}}.",
+                "response": rf"{name} says \( {i} \)", "grade": "correct" if right else ("wrong", "truncated")[i % 2],
+                "reward": Reward(float(right)).row(), "diversity": {}, "length": 10 + i,
+            }
+            for i, right in enumerate(solved)
+        ]  # fmt: skip
+        (folder / name / "rollouts").mkdir()
+        write_rows(folder / name / "rollouts" / "step_0009.jsonl", rollouts)
+    return folder
+
+
+@pytest.mark.parametrize("context", [{}, PHONE, DARK, {**PHONE, **DARK}])
+@pytest.mark.parametrize("several", [False, True])
+def test_the_verdict_is_on_the_first_screen_in_two_colours(chromium, rivals, tmp_path, several, context):
+    runs = [rivals / "clip-higher", *[rivals / "diver-mix"] * several]
+    visit = Visit(chromium, write_report(*runs, path=tmp_path / "page.html"), **context)
+    verdict = visit.page.locator("h1")
+    if several:
+        said = (
+            "diver-mix against clip-higher: ▼\xa0Pass@1 is lower by 21.9 points, ▲\xa0Pass@16 is higher by 50.0 points"
+        )
+    else:
+        said = "After 9 steps, ▲\xa0Pass@1 rose by 31.2 points, ▼\xa0Pass@16 fell by 50.0 points"
+    assert verdict.inner_text() == said
+    last = visit.page.locator(".changes li").last.bounding_box()
+    assert last["y"] + last["height"] <= visit.page.viewport_size["height"]
+    assert visit.page.locator("section h2").first.inner_text() == "Pass@k over k"
+    colours = verdict.locator("span").evaluate_all("l => l.map(e => getComputedStyle(e).color)")
+    assert len({*colours, verdict.evaluate("e => getComputedStyle(e).color")}) == 3
+    assert visit.fits() and visit.quiet()
+
+
+def test_a_table_that_is_cut_shows_a_shadow(chromium, rivals, tmp_path):
+    """The page below a table is white but for the shadow, whose darkest pixel stands at the end that hides columns."""
+    both = write_report(rivals / "clip-higher", rivals / "diver-mix", path=tmp_path / "page.html")
+    for context, cut in (({}, False), (PHONE, True)):
+        visit = Visit(chromium, both, **context)
+        tables = visit.page.locator("section .scroll")
+        hidden = tables.evaluate_all("l => l.some(e => e.scrollWidth > e.clientWidth)")
+        layers = tables.first.evaluate("e => getComputedStyle(e).backgroundAttachment")
+        assert hidden == cut and layers == "local, local, scroll, scroll"
+        change = visit.page.locator(".change").first.bounding_box()
+        assert change["x"] + change["width"] <= visit.page.viewport_size["width"]
+
+
+def test_a_link_to_a_group_restores_it_with_its_filters(chromium, rivals, tmp_path):
+    both = write_report(rivals / "clip-higher", rivals / "diver-mix", path=tmp_path / "page.html")
+    visit = Visit(chromium, both)
+    assert "#" not in visit.page.url  # nothing was chosen yet
+    visit.page.get_by_label("Search").fill("diver-mix says")
+    visit.page.get_by_label("Grade", exact=True).select_option("truncated")
+    visit.page.locator(".groups button").nth(1).click()
+    visit.page.get_by_label("Responses", exact=True).select_option("truncated")
+    visit.page.get_by_label("Order").select_option("length down")
+    expected = visit.page.locator(".detail").inner_text()
+    link = visit.page.locator(".link").get_attribute("href")
+    assert visit.page.url.endswith(link) and "diver-mix+%2F+9+%2F+p1" in link
+    visit.page.reload()
+    visit.page.wait_for_selector("html[data-ready]")
+    assert visit.page.locator(".detail").inner_text() == expected
+    assert visit.page.get_by_label("Search").input_value() == "diver-mix says"
+    assert visit.page.locator(".groups button").count() == 3
+    assert visit.page.locator("#groups").bounding_box()["y"] < 900
+    lengths = visit.page.locator(".cards .size").all_inner_texts()
+    assert lengths == ["17 tokens", "15 tokens"] and "Step 9 · p1" in expected
+    visit.page.evaluate("location.hash = '#groups?grade=<img src=x>&run=7&group=none&show=x&beside=y'")
+    visit.page.wait_for_function("document.querySelectorAll('.groups button').length === 6")
+    assert visit.page.get_by_label("Grade", exact=True).input_value() == ""
+    assert visit.said == []
+
+
+def test_two_runs_on_one_problem_side_by_side(chromium, rivals, tmp_path):
+    both = write_report(rivals / "clip-higher", rivals / "diver-mix", path=tmp_path / "page.html")
+    visit = Visit(chromium, both)
+    assert visit.page.locator(".prompt").inner_text() == r"Which 0? End with \boxed{}."  # not an empty box
+    visit.page.get_by_label("Side by side with").select_option(index=1)
+    sides = visit.page.locator(".detail .sides > div")
+    names = sides.locator("> .label").all_inner_texts()
+    assert names == ["clip-higher, step 9, 1 of 4 correct", "diver-mix, step 9, 1 of 4 correct"]
+    for side, name in enumerate(("clip-higher", "diver-mix")):
+        texts = sides.nth(side).locator(".text").all_inner_texts()
+        assert len(texts) == 4 and all(text.startswith(f"{name} says") for text in texts)
+    a, b = (sides.nth(side).bounding_box() for side in (0, 1))
+    assert a["y"] == b["y"] and a["x"] + a["width"] <= b["x"]
+    visit.page.get_by_label("Responses", exact=True).select_option("correct")
+    assert sides.locator("article").count() == 2 and visit.fits() and visit.quiet()
+
+
+def test_a_large_group_is_folded_and_filtered(chromium, tmp_path):
+    grades = [Grade.CORRECT, Grade.WRONG, Grade.WRONG, Grade.TRUNCATED]
+    rollouts = tuple(Rollout(f"text {i}", grade=grades[i % 4], num_tokens=i) for i in range(64))
+    visit = Visit(chromium, write_browser(tmp_path / "page.html", [Group(Problem("p", "?", "3"), rollouts)], title="t"))
+    assert visit.page.locator("article").count() == 16
+    visit.page.get_by_role("button", name="Show all 64").click()
+    assert visit.page.locator("article").count() == 64 and visit.page.locator(".all").count() == 0
+    shown = visit.page.get_by_label("Responses", exact=True)
+    assert shown.locator("option").all_inner_texts() == [
+        *["all 64", "correct (16)", "wrong (32)", "truncated (16)", "with the words of the search"],
+    ]
+    shown.select_option("truncated")
+    assert visit.page.locator("article .grade").all_inner_texts() == ["truncated"] * 16
+    visit.page.get_by_label("Order").select_option("length down")
+    assert visit.page.locator("article .badge").first.inner_text() == "64"
+    visit.page.get_by_label("Search").fill("text 63")
+    visit.page.get_by_label("Responses", exact=True).select_option("search")
+    assert visit.page.locator("article .text").all_inner_texts() == ["text 63"] and visit.quiet()

@@ -317,23 +317,34 @@ def test_a_page_shows_runs_against_each_other(folders, monkeypatch):
     """By hand: with seed 0, 1 + 2 + 6 + 8 + 2 of diver-mix's 48 samples are right, 2 + 4 + 8 + 1 of clip-higher's."""
     monkeypatch.chdir(folders)
 
-    def cells(*words):
+    def rows(*words):
         assert diver("browse", *words, "--out", "page.html").returncode == 0
-        section = Path("page.html").read_text().partition("<h2>Against each other</h2>")[2].partition("</section>")[0]
-        rows = re.findall(r'<th scope="row">(.*?)</th><td>(.*?)</td>', section)
-        return [(name, cell.partition(" ")[0]) for name, cell in rows], section
+        html = Path("page.html").read_text()
+        section = html.partition("<h2>Against each other</h2>")[2].partition("</section>")[0]
+        found = [re.findall(r"<th[^>]*>(.*?)</th>", section.partition("</thead>")[0])[1:]]
+        body = re.findall(r'<th scope="row">(.*?)</th>(.*?)</tr>', section)
+        found += [[name, *re.findall(r"<td>([^<]*)", cells)] for name, cells in body]
+        return found, html.partition("<h1>")[2].partition("</h1>")[0], section
 
-    one, _ = cells("clip/seed_0", "mix/seed_0")
-    assert one == [
-        *[("before training (1 seed)", "12.5"), ("clip/seed_0 (1 seed)", "31.2"), ("mix/seed_0 (1 seed)", "39.6")],
-        ("mix/seed_0 (1 seed)", "+8.3"),
+    one, verdict, _ = rows("clip/seed_0", "mix/seed_0")
+    names = ["before training (1 seed)", "clip-higher (1 seed)", "diver-mix (1 seed)"]
+    assert one[:2] == [
+        ["diver-mix (1 seed) minus clip-higher", *names],
+        ["Pass@1", "+8.3", "12.5", "31.2", "39.6"],
     ]
-    several, text = cells("clip", "mix")
-    assert several[-1] == ("diver-mix (2 seeds)", "+9.4") and "<th>minus clip-higher</th>" in text
-    seeds, text = cells("clip")
-    assert seeds[-1] == ("clip-higher (2 seeds)", "+22.9") and f"<th>minus {BEFORE}</th>" in text  # 34 / 96 - 1 / 8
+    assert verdict.startswith("diver-mix against clip-higher: Pass@1 and Pass@8 do not differ significantly")
+    several, _, _ = rows("clip", "mix")
+    assert several[0][0] == "diver-mix (2 seeds) minus clip-higher" and several[1][1] == "+9.4"
+    seeds, _, _ = rows("clip")
+    assert seeds[0][0] == f"clip-higher (2 seeds) minus {BEFORE}" and seeds[1][1] == "+22.9"  # 34 / 96 - 1 / 8
+    for method in ("dapo", "max-rl"):
+        write_run(folders / method, method, 0, MIX[0], base=[1] * PROBLEMS)
+    more, verdict, _ = rows("clip/seed_0", "mix/seed_0", "dapo")
+    assert verdict == "2 variants against clip-higher" and len(more[0]) == 6
+    many, _, _ = rows("clip/seed_0", "mix/seed_0", "dapo", "max-rl")
+    assert many[0][:2] == ["Pass@1", "Pass@8"] and many[-1][0] == "max-rl (1 seed)"  # a table each
     write_run(folders / "young", "max-rl", 0, None, base=CLIP[0])
-    assert "young: has no evaluation after training yet; finish the run, or leave it out." in cells("clip", "young")[1]
+    assert "young: has no evaluation after training yet; finish the run, or leave it out." in rows("clip", "young")[2]
 
 
 def test_curves_over_seeds_are_means_between_the_lowest_and_the_highest(folders):

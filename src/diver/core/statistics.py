@@ -141,7 +141,7 @@ EFFECTIVE = {True: "effective solutions", False: "effective sets of formulas"}
 SUPPORT = "problems with such pairs"
 ABOUT_PAIRS = (
     "Correct pairs: the probability p that two correct responses to a problem differ, over the problems with at least "
-    "two. Effective: 1 / (1 - p), the effective number of solutions."
+    "two. Effective: 1 / (1 - p), the effective number of solutions; an estimate, so it can exceed the samples."
 )
 
 

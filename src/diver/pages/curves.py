@@ -83,10 +83,10 @@ def curves_over_seeds(variants: Sequence[Sequence[RunRecord]]) -> list[dict[str,
 
 
 def _pass_at_k_panels(runs: Sequence[RunRecord]) -> list[Panel]:
-    """Panels of the smallest and the largest k of Pass@k that every evaluation, or most of them, has."""
+    """Panels of the smallest k, the largest that every evaluation or most of them has, and the largest of any."""
     counts = Counter(k for run in runs for evaluation in run.evaluations.values() for k in evaluation["k"])
-    usual = sorted(k for k, n in counts.items() if n == max(counts.values()))
-    ends = dict.fromkeys([usual[0], usual[-1]]) if usual else ()
+    usual = [k for k, n in counts.items() if n == max(counts.values())]
+    ends = sorted({min(usual), max(usual), max(counts)}) if usual else ()
     return [Panel(f"eval/pass@{k}", f"Held-out Pass@{k}", "bands: 95 % intervals", True) for k in ends]
 
 

@@ -132,7 +132,9 @@ def _head(runs: Sequence[Run], sources: Sequence[Source]) -> str:
         "Steps": " to ".join(f"{step:,}" for step in dict.fromkeys(steps[:1] + steps[-1:])),
     }
     notes = "".join(f'<p class="note">{page.text(line)}</p>' for line in map(part_read, sources) if line)
-    return page.header("diver browse", " · ".join(source.name for source in sources), page.facts(about) + notes)
+    return page.header(
+        "diver browse", page.text(" · ".join(source.name for source in sources)), page.facts(about) + notes
+    )
 
 
 def part_read(source: Source) -> str:
@@ -157,15 +159,11 @@ def _summary_section(runs: Sequence[Run]) -> str:
     table = summary(runs)
     upright = is_upright(table)
 
-    def cell(value: str) -> str:
-        mean, _, ends = value.partition(" [")
-        return f"{page.text(mean)}<small>{page.text(f'[{ends}')}</small>" if ends else page.text(value)
-
     (_, *titles), *rows = table.upright() if upright else table.text()
     measures = [*map(page.text, [row[0] for row in rows] if upright else titles)]
     names = [f"{page.swatch(i) if len(runs) > 1 else ''}{page.text(run.name)}" for i, run in enumerate(runs)]
     header, firsts = (names, measures) if upright else (measures, names)
-    body = [[first, *map(cell, cells)] for first, (_, *cells) in zip(firsts, rows, strict=True)]
+    body = [[first, *map(page.cell, cells)] for first, (_, *cells) in zip(firsts, rows, strict=True)]
     shown = page.html_table(["", *header], body, "fit")
     return page.section("Summary", f"{shown}<p class='note'>{page.text(NOTE)}</p>")
 

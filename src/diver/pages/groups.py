@@ -26,7 +26,7 @@ GROUPS = 200  # default number of groups on a page
 RESPONSES = 64  # responses shown in a group
 TURNS = 64  # the first turns of a trajectory, which are shown
 ACTIONS, ACTION = 8, 200  # maximum actions in the line of a turn, and characters per action
-BYTES = 2_050_000  # compressed data of GROUPS groups, so that the page stays below 3 MB; more groups are allowed more
+BYTES = 1_430_000  # compressed data of GROUPS groups, so that the page stays below 2 MB; more groups are allowed more
 LENGTHS = (12_000, 6_000, 3_000, 1_500, 800, 400, 200, 100)  # characters of a response; the first that fits BYTES
 # An answer outside of a formula, drawn all the same.
 _BOX = re.compile(r"(\\boxed\s{0,4}\{(?:[^{}]|\{[^{}]{0,200}\}){0,200}\})")
@@ -59,7 +59,7 @@ def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
     """What the browser draws: {groups, formulas, max_chars, unconverted}.
 
     `max_chars` is how much of a long text is kept, `unconverted` how many formulas could not be converted.
-    Texts are kept as long as the compressed data of `limit` groups stays within its part of a page of 3 MB.
+    Texts are kept as long as the compressed data of `limit` groups stays within its part of a page of 2 MB.
     """
     budget = BYTES * max(1.0, limit / GROUPS)
     whole = [_group(s) for s in progress(shown, "groups of the page", "group")]
@@ -96,7 +96,7 @@ def _group(shown: Shown) -> dict[str, Any]:
         "run": shown.run,
         "step": shown.step,
         "problem": clean(problem.id)[:200],
-        "prompt": (clean(prompt), frozenset()),
+        "prompt": clean(prompt),
         "answer": clean(problem.answer)[:200],
         "size": len(group),
         "pairs": _pairs(group),
@@ -161,7 +161,8 @@ def _cut(group: dict[str, Any], characters: int, converted: Formulas) -> dict[st
     for response in responses:
         if turns := response.get("turns"):
             response["turns"] = _cut_turns(turns, characters)
-    return {**group, "prompt": cut(*group["prompt"]), "responses": responses}
+    as_written = segments(group["prompt"], frozenset(), Formulas(limit=0), characters)
+    return {**group, "prompt": as_written, "responses": responses}
 
 
 def segments(text: str, unique: frozenset[str], converted: Formulas, characters: int) -> list[Any]:

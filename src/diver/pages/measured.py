@@ -63,7 +63,7 @@ def write_browser(
     index = page.evenly_spaced(len(groups), limit)
     browser = browser_data([Shown(groups[i], tokenize=tokenize, until=until) for i in index], limit)
     parts = (
-        page.header("diver measure", title, page.facts(about)),
+        page.header("diver measure", page.text(title), page.facts(about)),
         page.section("Summary", f'{page.text_table(table)}<p class="note">{page.text(note)}</p>') if table else "",
         page.groups_section(browser, len(groups)),
     )

@@ -108,7 +108,7 @@ def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
     for run in runs:
         groups.setdefault((run.name, repr(sorted(settings_of(run).items()))), []).append(run)
     settings = [settings_of(members[0]) for members in groups.values()]
-    heads = [name or of.get("method.name", "") for (name, _), of in zip(groups, settings, strict=True)]
+    heads = [name or of.get("method.name", "after training") for (name, _), of in zip(groups, settings, strict=True)]
     named: dict[str, dict[int, RunRecord]] = {}
     for head, mine, members in zip(heads, settings, groups.values(), strict=True):
         alike = [of for other, of in zip(heads, settings, strict=True) if other == head]

@@ -98,8 +98,8 @@ def check_page(path: Path) -> None:
 
 
 def header(eyebrow: str, headline: str, details: str) -> str:
-    """The head of a page; `details` is trusted HTML."""
-    return f'<header><p class="eyebrow">{text(eyebrow)}</p>\n<h1>{text(headline)}</h1>\n{details}</header>'
+    """The head of a page; `headline` and `details` are trusted HTML."""
+    return f'<header><p class="eyebrow">{text(eyebrow)}</p>\n<h1>{headline}</h1>\n{details}</header>'
 
 
 def section(title: str, content: str) -> str:
@@ -125,8 +125,14 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str) 
 
 def text_table(rows: Iterable[Sequence[str]]) -> str:
     """A table of texts, the header first."""
-    header, *body = [[text(cell) for cell in row] for row in rows]
-    return html_table(header, body, "fit")
+    (first, *names), *body = rows
+    return html_table([text(first), *map(text, names)], [[text(row[0]), *map(cell, row[1:])] for row in body], "fit")
+
+
+def cell(value: str) -> str:
+    """A number as HTML, its interval small."""
+    mean, _, ends = text(value).replace("-", "−").partition(" [")
+    return f"{mean}<small>[{ends}</small>" if ends else mean
 
 
 def groups_section(browser: Mapping[str, Any], total: int | None = None, drawn: str = "evenly spaced") -> str:
@@ -149,14 +155,19 @@ def swatch(run: int) -> str:
 
 
 def alerts_section(alerts: Sequence[Sequence[Alert]], names: Sequence[str], none: str) -> str:
-    """The alerts of all runs, each with its steps and a link to its curve; `none` is said if there is none."""
-    rows = ""
+    """The alerts of all runs by kind, each folded, with its steps and a link to its curve; `none` where none fired."""
+    kinds: dict[str, tuple[str, str]] = {}
     for i, alert in ((i, alert) for i, of_run in enumerate(alerts) for alert in of_run):
-        run = f'<p class="run">{swatch(i)}{text(names[i])}</p>' if len(names) > 1 else ""
+        run = f"{swatch(i)}{text(names[i])} " if len(names) > 1 else ""
         target = "curve-" + "".join(c if c.isalnum() else "-" for c in alert.metric)
-        link = f' <a href="#{text(target)}">{text(span_text(alert.spans) or "curve")}</a>' if alert.metric else ""
-        note = f"<p class='note'>{text(alert.text)} {text(alert.advice)}</p>"
-        rows += f"<li>{run}<h3>{text(alert.title)}{link}</h3>{note}</li>"
+        link = f'<a href="#{text(target)}">{text(span_text(alert.spans) or "curve")}</a>' if alert.metric else ""
+        where, details = kinds.get(alert.title, ("", ""))
+        details += f"<p class='note'>{run}{text(alert.text)} {text(alert.advice)}</p>"
+        kinds[alert.title] = f"{where}<span>{run}{link}</span>", details
+    rows = "".join(
+        f"<li><details><summary>{text(title)}{where}</summary>{details}</details></li>"
+        for title, (where, details) in kinds.items()
+    )
     content = f'<ul class="alerts">{rows}</ul>' if rows else f'<p class="note">{text(none)}</p>'
     return section("Alerts", content)
 

@@ -2,27 +2,29 @@
 
 import dataclasses
 import json
-import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from diver.core.files import read_json, table, write_text
 from diver.core.run_folder import trained_counts, trained_note
-from diver.core.tables import counted
+from diver.core.statistics import UNKNOWN, Estimate
+from diver.core.tables import Table, counted
 from diver.core.types import DiverError
 from diver.diversity import Until
-from diver.evaluate.comparison import Comparison, legend, over_k
+from diver.evaluate.comparison import BEFORE, Compared, Comparison, legend, over_k
 from diver.evaluate.evaluate import duration
 from diver.pages import page
-from diver.pages.band_figure import band_figures
+from diver.pages.band_figure import band_figures, pass_figure
 from diver.pages.curves import curves_data
 from diver.pages.front_figure import UNTRAINED, front_svg
 from diver.pages.groups import GROUPS, Shown, browser_data
 from diver.pages.over_seeds import by_variant, check_evaluated, compare_runs, settings_of
-from diver.pages.run_record import RunRecord, compare, conclusion, conditions, model_and_method, progress, run_alerts
+from diver.pages.run_record import RunRecord, compare, conclusions, conditions, model_and_method, progress, run_alerts
+from diver.pages.verdict import SIGNS, changes, headline, kind, verdict
 
 STEPS = 20  # steps of a run whose groups are shown
+COLUMNS = 4  # variants, of which a table with a row for each quantity fits the page
 NO_ALERTS = (
     "No alerts: gradients, the reward and the advantage, log-probabilities, entropy, response length, truncation, "
     "groups without a correct response and verifier failures stayed within their limits, and diversity did not rise "
@@ -52,14 +54,17 @@ def write_report(*folders: Path, path: Path | None = None, groups: int = GROUPS)
 def render(runs: Sequence[RunRecord], groups: int = GROUPS, version: str = "") -> str:
     """The page of one or more runs; one that is served has a `version`."""
     names, of_runs = labels(runs), [run_alerts(run) for run in runs]
-    shown = [s for i, run in enumerate(runs) for s in _shown(run, i, groups // len(runs))]
+    shown: list[Shown] = []
+    for i, run in enumerate(runs):
+        first = {s.group.problem.id for s in shown if s.run == 0}
+        shown += _shown(run, i, groups // len(runs), first)
     notes = [trained_note(trained_counts(s.group for s in shown if s.run == i), r.folder) for i, r in enumerate(runs)]
     browser = browser_data(shown, groups)
     title = " · ".join(model_and_method(runs[0]) if len(runs) == 1 else names)
     parts = (
-        head(runs, names),
+        *(of_one(runs[0], title) if len(runs) == 1 else of_several(runs, names)),
         comparison(runs, names),
-        against_each_other(runs, names) if len(runs) > 1 else fronts(runs[0]),
+        fronts(runs[0]) if len(runs) == 1 else "",
         page.alerts_section(of_runs, names, NO_ALERTS),
         page.CURVES if any(len(run.metrics) or run.evaluations for run in runs) else "",
         page.groups_section(browser, drawn="; ".join(filter(None, ["evenly spaced", *notes]))),
@@ -70,33 +75,102 @@ def render(runs: Sequence[RunRecord], groups: int = GROUPS, version: str = "") -
 
 
 def labels(runs: Sequence[RunRecord]) -> list[str]:
-    """A name for each run, no two alike: the one that the user gives it, else the end of its path."""
+    """A name for each run, no two alike: the one that the user gives it, else its method with its seed where needed,
+    else the end of its path."""
+    methods = [model_and_method(run)[1] for run in runs]
+    seeds = [f"{method}, seed {run.recipe('run').get('seed', 0)}" for method, run in zip(methods, runs, strict=True)]
     folders = [run.folder.resolve().parts for run in runs]
-    for depth in range(1, max(map(len, folders)) + 1):
-        ends = ["/".join(parts[-depth:]) for parts in folders]
-        if len({*ends}) == len(ends):
-            break
-    else:  # one folder given twice
-        ends = [str(run.folder) for run in runs]
+    depths = range(1, max(map(len, folders)) + 1)
+    paths = [["/".join(parts[-depth:]) for parts in folders] for depth in depths]
+    forms = (names for names in (methods, seeds, *paths) if len({*names}) == len(runs) and "–" not in names)
+    found = next(forms, [str(run.folder) for run in runs])  # one folder given twice has no form
     given = Counter(run.name for run in runs)
     return [
-        end if not run.name else run.name if given[run.name] == 1 else f"{run.name}/{run.folder.name}"
-        for run, end in zip(runs, ends, strict=True)
+        name if not run.name else run.name if given[run.name] == 1 else f"{run.name}/{run.folder.name}"
+        for run, name in zip(runs, found, strict=True)
     ]
 
 
-def head(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
-    """The headline, and under it what the runs are: facts of one, a table of several."""
-    of_runs = [_facts(run) for run in runs]
-    if len(runs) == 1:
-        return page.header(" · ".join(model_and_method(runs[0])), conclusion(runs[0]), page.facts(of_runs[0]))
-    columns = [key for key in of_runs[0] if any(row[key] != "" for row in of_runs)]
-    rows = [
-        [f"{page.swatch(i)}{page.text(name)}", *(page.text(row[key]) for key in columns)]
-        for i, (name, row) in enumerate(zip(names, of_runs, strict=True))
-    ]
-    details = page.html_table(["Run", *map(page.text, columns)], rows, "words")
-    return page.header(f"{len(runs)} runs", " · ".join(names), details)
+def of_one(run: RunRecord, title: str) -> tuple[str, str]:
+    """The head of the page of one run, its verdict first, and Pass@k over k."""
+    rows = [row for row in compare(run) if row.is_pass]
+    head = page.header(title, headline(conclusions(run)), f"{changes(rows)}{page.facts(_facts(run))}")
+    lines = {BEFORE: [row.base for row in rows], "after training": [row.trained for row in rows]}
+    figures = pass_figure([int(row.label.removeprefix("Pass@")) for row in rows], lines)
+    if run.base and run.trained and (band := over_k([run.base], [run.trained])):
+        name = "After minus before training"
+        figures += band_figures({name: band}, {name: f"{band.about}: {band.text('after training', BEFORE)}"})
+    return head, _figures(figures)
+
+
+def of_several(runs: Sequence[RunRecord], names: Sequence[str]) -> tuple[str, str, str]:
+    """The head of the page of several runs, Pass@k over k, and each variant against the first, as in `diver compare`.
+
+    Runs that differ in the seed alone are one variant; others have the names of the page. If only one variant is found,
+    it is shown against the policy before training. Where runs cannot be compared, the last section gives the reason.
+    """
+    title = "Against each other"
+    try:
+        for run in runs:
+            check_evaluated(run)
+        recipes = [repr(sorted(settings_of(run).items())) for run in runs]
+        seeds = {(recipe, run.recipe("run").get("seed", 0)) for recipe, run in zip(recipes, runs, strict=True)}
+        if not len({*recipes}) < len(runs) == len(seeds):
+            runs = [dataclasses.replace(run, name=name) for run, name in zip(runs, names, strict=True)]
+        compared = compare_runs(by_variant(runs))
+    except DiverError as error:
+        note = f'<p class="note">Not compared with each other: {page.text(error)}.</p>'
+        return page.header(f"{len(runs)} runs", page.text(" · ".join(names)), ""), "", page.section(title, note)
+    baseline, found = _against(compared)
+    sentences = {name: headline(verdict(rows, baseline == BEFORE)) for name, rows in found.items()}
+    first = "".join(f"{page.text(name)} against {page.text(baseline)}: {words}" for name, words in sentences.items())
+    if len(found) != 1:  # each has its own line of changes below
+        first = page.text(f"{len(found)} variants against {baseline}" if found else " · ".join(names))
+    tiles = "".join(changes(rows, f"<h3>{page.text(name)}</h3>" * (len(found) > 1)) for name, rows in found.items())
+    levels = compared.tables["levels"]
+    ks = [int(m.name.removeprefix("pass@")) for m in levels.measures if m.name.startswith("pass@")]
+    estimates = [[cell for cell in cells[: len(ks)] if isinstance(cell, Estimate)] for cells in levels.rows.values()]
+    lines = dict(zip(compared.evaluations, estimates, strict=True))
+    trained = [name for name in lines if name != BEFORE]
+    figures = pass_figure(ks, lines) + band_figures(compared.bands, compared.words, trained, f"minus {baseline}")
+    said = "".join(f"{page.text(note)}. " for note in compared.notes)
+    note = f"Pass@k in percent, differences in points. Brackets hold 95 % intervals over seeds and problems. {said}"
+    return (
+        page.header(f"{len(runs)} runs", first, tiles),
+        _figures(figures),
+        page.section(title, f'<p class="note">{note}</p>\n{_side_by_side(compared.tables)}'),
+    )
+
+
+def _against(compared: Compared) -> tuple[str, dict[str, list[Comparison]]]:
+    """The baseline, and the differences of Pass@k from it of each other variant."""
+    if not (differences := compared.tables.get("differences")):
+        return "", {}
+    measures = [measure for measure in differences.measures if measure.name.startswith("pass@")]
+    return differences.of.removeprefix("minus "), {
+        name.rpartition(" (")[0]: [  # without the number of seeds
+            Comparison(measure.title, UNKNOWN, UNKNOWN, cell)
+            for measure, cell in zip(measures, cells, strict=False)
+            if isinstance(cell, Estimate)
+        ]
+        for name, cells in differences.rows.items()
+    }
+
+
+def _side_by_side(tables: Mapping[str, Table]) -> str:
+    """Levels and differences: the rows of one quantity together, or a table each where there are many variants."""
+    levels, differences = tables["levels"], tables.get("differences")
+    if differences is None or len(levels.rows) > COLUMNS:
+        return "".join(page.text_table(table.text()) for table in tables.values())
+    header, *rows = levels.upright()
+    (_, *names), *others = differences.upright()
+    more = {title: cells for title, *cells in others}
+    lines = [[title, *more.get(title, [""] * len(names)), *cells] for title, *cells in rows]
+    return page.text_table([["", *(f"{name} {differences.of}" for name in names), *header[1:]], *lines])
+
+
+def _figures(figures: str) -> str:
+    return page.section("Pass@k over k", f'<div class="panels two">{figures}</div>') if figures else ""
 
 
 def _facts(run: RunRecord) -> dict[str, object]:
@@ -114,92 +188,24 @@ def _facts(run: RunRecord) -> dict[str, object]:
 
 
 def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
+    """Before and after training, the rows of one quantity together."""
     every = [(i, row) for i, run in enumerate(runs) for row in compare(run)]
     if not every:
         return ""
-    counts = [e for _, row in every if not row.percent for e in (row.base, row.trained)]
-    scale = 1.1 * max((end for e in counts for end in (e.mean, e.high) if end > 0), default=1.0)
-    several = len(runs) > 1
-    body = ""
-    for label, number in Counter(row.label for _, row in every).items():
-        span = f' rowspan="{number}"' if number > 1 else ""
-        start, first = ' class="first"', f'<th scope="rowgroup"{span}>{page.text(label)}</th>'
-        for i, row in ((i, row) for i, row in every if row.label == label):
-            run_cell = f'<th scope="row">{page.swatch(i)}{page.text(names[i])}</th>' if several else ""
-            body += f"<tr{start}>{first}{run_cell}{_cells(row, 1.0 if row.percent else scale, i)}</tr>"
-            start = first = ""
-    basis = "; ".join(dict.fromkeys(filter(None, map(conditions, runs))))
-    return (
-        f'<section><h2>Before and after training</h2>\n<p class="note">{page.text(basis)}. Pass@k in percent. '
-        f"{page.text(legend([row for _, row in every]))} Brackets hold 95 % intervals over problems; that of the "
-        "change is paired by problem. A change is coloured if its interval excludes 0.</p>\n"
-        f'<div class="scroll"><table class="{"many" if several else "one"}"><thead><tr><th></th>'
-        f"{'<th>Run</th>' if several else ''}"
-        '<th>Before</th><th>After</th><th>Change</th><th class="plot"></th></tr></thead>'
-        f"<tbody>{body}</tbody></table></div>{_over_k(runs[0]) if not several else ''}</section>"
+    quantities = [row.label.partition(" (")[0] for _, row in every]
+    lines = []
+    for _, (i, row) in sorted(zip(quantities, every, strict=True), key=lambda item: quantities.index(item[0])):
+        run = f"<small>{page.swatch(i)}{page.text(names[i])}</small>" if len(runs) > 1 else ""
+        change, base, trained = map(page.cell, (row.show(row.change, "+"), row.show(row.base), row.show(row.trained)))
+        coloured = f'<span class="change {kind(row)}">{SIGNS.get(kind(row), "")}{change}</span>'
+        lines.append([f"{page.text(row.label)}{run}", coloured, base, trained])
+    note = (
+        f"{'; '.join(dict.fromkeys(filter(None, map(conditions, runs))))}. Pass@k in percent. "
+        f"{legend([row for _, row in every])} Brackets hold 95 % intervals over problems; that of the change is paired "
+        "by problem. ▲ and ▼ mark a change whose interval excludes 0."
     )
-
-
-def _over_k(run: RunRecord) -> str:
-    """The change of Pass@k over k; empty if it is not known for several problems and k."""
-    band = over_k([run.base], [run.trained]) if run.base and run.trained else None
-    if band is None:
-        return ""
-    words = f"{band.about}: {band.text('after training', 'before training')}"
-    return band_figures({"After minus before training": band}, {"After minus before training": words})
-
-
-def _cells(row: Comparison, scale: float, run: int) -> str:
-    shown = (row.show(row.base), row.show(row.trained), row.show(row.change, "+"))
-    parts = (estimate.replace("-", "−").partition(" ") for estimate in shown)
-    base, trained, change = (f"{mean}<small>{interval}</small>" for mean, _, interval in parts)
-    return (
-        f'<td>{base}</td><td>{trained}</td><td class="change{" significant" * row.significant}">{change}</td>'
-        f'<td class="plot">{_interval_plot(row, scale, run)}</td>'
-    )
-
-
-def _interval_plot(row: Comparison, scale: float, run: int) -> str:
-    """Two intervals above each other, the base's grey, on 0..scale."""
-    marks = ""
-    for estimate, y, kind in ((row.base, 6, "base"), (row.trained, 14, f"r{run % 6}")):
-        if math.isnan(estimate.mean):
-            continue
-        low, high = (e if not math.isnan(e) else estimate.mean for e in (estimate.low, estimate.high))
-        x1, x2, x = (f"{100 * value / scale:.2f}%" for value in (low, high, estimate.mean))
-        marks += (
-            f'<line class="{kind}" x1="{x1}" x2="{x2}" y1="{y}" y2="{y}"/>'
-            f'<circle class="{kind}" cx="{x}" cy="{y}" r="3"/>'
-        )
-    ends = "".join(f'<line x1="{x}" x2="{x}" y1="1" y2="19"/>' for x in ("0", "100%"))
-    return f'<svg aria-hidden="true">{ends}{marks}</svg>'
-
-
-def against_each_other(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
-    """Each variant against the first, paired over seeds and problems, as `diver compare` does.
-
-    Runs that differ in the seed alone are one variant; others have the names of the page. If only one variant is found,
-    it is shown against the policy before training. Where runs cannot be compared, the section gives the reason.
-    """
-    try:
-        for run in runs:
-            check_evaluated(run)
-        recipes = [repr(sorted(settings_of(run).items())) for run in runs]
-        seeds = {(recipe, run.recipe("run").get("seed", 0)) for recipe, run in zip(recipes, runs, strict=True)}
-        if not len({*recipes}) < len(runs) == len(seeds):
-            runs = [dataclasses.replace(run, name=name) for run, name in zip(runs, names, strict=True)]
-        compared = compare_runs(by_variant(runs))
-    except DiverError as error:
-        note, shown = f"Not compared with each other: {page.text(error)}.", ""
-    else:
-        shown = "".join(page.text_table(table.text()) for table in compared.tables.values())
-        shown += band_figures(compared.bands, compared.words)
-        said = "".join(f"{page.text(note)}. " for note in compared.notes)
-        note = (
-            "Pass@k in percent, differences in points, after training. In brackets 95 % intervals over seeds and "
-            f"problems, paired in differences. {said}"
-        )
-    return page.section("Against each other", f'<p class="note">{note}</p>\n{shown}')
+    shown = page.html_table(["", "Change", "Before", "After"], lines, "fit")
+    return page.section("Before and after training", f'<p class="note">{page.text(note)}</p>\n{shown}')
 
 
 def fronts(run: RunRecord) -> str:
@@ -222,18 +228,21 @@ def fronts(run: RunRecord) -> str:
     return page.section("Weights between", f'<p class="note">{page.text(f"{models}. {sizes}.")}</p>\n{figure}')
 
 
-def _shown(run: RunRecord, index: int, limit: int) -> list[Shown]:
-    """At most `limit` groups of a run, from up to STEPS evenly spaced steps. Each step has equally many."""
+def _shown(run: RunRecord, index: int, limit: int, first: Collection[str]) -> list[Shown]:
+    """At most `limit` groups of a run, from up to STEPS evenly spaced steps. Each step has equally many, the problems
+    of `first` before others, so that two runs can be read side by side."""
     recorded = list(run.rollout_files)
     steps = [recorded[i] for i in page.evenly_spaced(len(recorded), min(STEPS, limit))]
     diversity = table(run.config, "recipe", "method", "diversity")
     tokenize = str(diversity.get("tokenize", ""))
     until: Until = "answer" if diversity.get("until") == "answer" else "end"
-    return [
-        Shown(groups[i], index, step, tokenize, until)
-        for step, groups in ((step, run.groups(step)) for step in steps)
-        for i in page.evenly_spaced(len(groups), limit // len(steps))
-    ]
+    shown = []
+    for step in steps:
+        groups, count = run.groups(step), limit // len(steps)
+        chosen = [i for i, group in enumerate(groups) if group.problem.id in first]
+        chosen = [*dict.fromkeys([*chosen, *page.evenly_spaced(len(groups), count)])][:count]
+        shown += [Shown(groups[i], index, step, tokenize, until) for i in sorted(chosen)]
+    return shown
 
 
 def provenance(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
@@ -241,7 +250,8 @@ def provenance(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     parts = []
     for run, name in zip(runs, names, strict=True):
         versions = " · ".join(f"{key} {version}" for key, version in table(run.config, "versions").items())
-        about = {"Run": name, "Command": run.config.get("command"), "Commit": run.config.get("commit")}
+        about = {"Run": name} if len(runs) == 1 else {"Run": name, **_facts(run)}
+        about |= {"Command": run.config.get("command"), "Commit": run.config.get("commit")}
         recipe = json.dumps(run.config.get("recipe"), indent=2, ensure_ascii=False, default=str)
         parts.append(
             f"{page.facts({**about, 'Versions': versions})}\n"

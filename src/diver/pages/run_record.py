@@ -17,6 +17,7 @@ from diver.evaluate.comparison import Comparison, comparisons, legend
 from diver.evaluate.evaluate import duration
 from diver.integrations.keys import also_named
 from diver.pages.page import evenly_spaced, span_text
+from diver.pages.verdict import Part, verdict
 from diver.rollouts.dependence import Dependence, dependence
 from diver.train.alerts import Alert, alerts, rate
 
@@ -175,25 +176,22 @@ def model_and_method(run: RunRecord) -> tuple[str, str]:
 
 def conclusion(run: RunRecord) -> str:
     """The result of the run so far in one sentence."""
+    return ", ".join(words for _, words in conclusions(run))
+
+
+def conclusions(run: RunRecord) -> list[Part]:
+    """The parts of the sentence, each rose or fell or nothing, with its words."""
     norms = run.column("policy/grad_norm")
     if len(norms) and not norms.any():
         shares = {words: run.column(f"group/solve_{words}").mean() for words in ("none", "all")}
         words, share = max(shares.items(), key=lambda item: -1.0 if math.isnan(item[1]) else item[1])
         which = {"none": "no response was correct", "all": "every response was correct"}[words]
         why = "" if math.isnan(share) else f": in {share:.0%} of the groups {which}"
-        return f"None of the {counted(len(norms), 'step')} had a gradient, so nothing was learned{why}"
-    known = [row for row in compare(run) if row.is_pass and not math.isnan(row.change.mean)]
-    if not known:
-        return f"A run of {progress(run)}, not evaluated after training yet"
-    first = next((row for row in known if row.significant), None)
-    shown = first or known[0]
-    before, after = (f"{100 * e.mean:.1f}\u00a0%" for e in (shown.base, shown.trained))
-    steps = counted(max(run.evaluations), "step")
-    if first is None:
-        return f"{shown.label} did not change significantly: {before} before training and {after} after {steps}"
-    verb = "rose" if first.change.mean > 0 else "fell"
-    others = "" if first is known[0] else f"; {known[0].label} did not change significantly"
-    return f"{first.label} {verb} from {before} before training to {after} after {steps}{others}"
+        return [("", f"None of the {counted(len(norms), 'step')} had a gradient, so nothing was learned{why}")]
+    parts = verdict(compare(run))
+    if not parts:
+        return [("", f"A run of {progress(run)}, not evaluated after training yet")]
+    return [("", f"After {counted(max(run.evaluations), 'step')}"), *parts]
 
 
 def progress(run: RunRecord) -> str:

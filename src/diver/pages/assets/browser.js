@@ -4,22 +4,37 @@ const GRADES = { correct: "correct", wrong: "wrong", no_answer: "no answer", tru
 const SHORT = { textual: "TD", equational: "ED" };
 const short = (name) => SHORT[name] ?? name;
 
+const START = { query: "", run: "", step: "", grade: "", sort: "step", group: "", show: "", order: "", beside: "" }; // what a link holds
+const FEW = 16; // responses that are shown before "Show all"
+
 function drawBrowser(root, data, names) {
   const groups = data.groups.map((group) => ({ ...group, stats: describe(group) }));
-  const state = { query: "", run: "", step: "", grade: "", sort: "step", shown: [], selected: null, source: false };
+  nameGroups(groups, names);
+  const state = { ...START, shown: [], selected: null, source: false };
   const list = html("ol", { class: "groups", "aria-label": "Groups" });
   const count = html("p", { class: "note", role: "status" });
   const detail = html("div", { class: "detail" });
+  const link = html("a", { class: "link" }, "Link to this group");
+  let ready = false; // the address of the page changes when the reader does something, not before
+  const changed = () => {
+    const held = Object.keys(START).filter((key) => state[key] !== START[key]).map((key) => [key, state[key]]);
+    const address = `#groups?${new URLSearchParams(held)}`;
+    link.setAttribute("href", address);
+    if (ready) history.replaceState(null, "", address);
+  };
+  const view = { groups, names, formulas: data.formulas, state, link, changed, redraw: () => select(state.selected) };
 
   const select = (group, focus) => {
     state.selected = group;
+    state.group = group ? group.name : "";
     for (const button of list.querySelectorAll("button")) {
       const now = state.shown[button.dataset.at] === group;
       button.setAttribute("aria-pressed", now);
       button.tabIndex = now ? 0 : -1;
       if (now && focus) button.focus();
     }
-    detail.replaceChildren(...(group ? groupDetail(group, data.formulas, state) : []));
+    detail.replaceChildren(...(group ? groupDetail(group, view) : []));
+    changed();
   };
   const refresh = () => {
     state.shown = sorted(groups.filter((group) => matches(group, state)), state.sort);
@@ -27,7 +42,21 @@ function drawBrowser(root, data, names) {
     const n = state.shown.length;
     count.textContent = n ? `${n} of ${groups.length} ${groups.length === 1 ? "group" : "groups"}` : "No matching group: change the search or the filters.";
     const first = state.shown.find((group) => kinds(group).includes("mixed")) ?? state.shown[0] ?? null;
-    select(state.shown.includes(state.selected) ? state.selected : first);
+    select(state.shown.find((group) => group.name === state.group) ?? first);
+  };
+  const controls = filters(groups, names, state, refresh);
+  /** Take over what the address holds; a control refuses what it does not offer. */
+  const restore = () => {
+    const [place, held] = location.hash.slice(1).split("?");
+    const linked = place === "groups" && held !== undefined;
+    if (linked) Object.assign(state, START, Object.fromEntries([...new URLSearchParams(held)].filter(([key]) => key in START)));
+    for (const control of linked ? controls.querySelectorAll("select, input") : []) {
+      const key = control.dataset.key;
+      control.value = state[key];
+      if (control.value !== state[key]) control.value = state[key] = START[key];
+    }
+    refresh();
+    if (linked) root.closest("section").scrollIntoView();
   };
   list.addEventListener("keydown", (event) => {
     const now = state.shown.indexOf(state.selected), last = state.shown.length - 1;
@@ -36,11 +65,21 @@ function drawBrowser(root, data, names) {
     event.preventDefault();
     select(state.shown[Math.min(Math.max(to, 0), last)], true);
   });
-  root.append(
-    filters(groups, names, state, refresh),
-    html("div", { class: "browse" }, html("nav", { "aria-label": "Groups" }, count, list), detail),
-  );
-  refresh();
+  root.append(controls, html("div", { class: "browse" }, html("nav", { "aria-label": "Groups" }, count, list), detail));
+  restore();
+  ready = true;
+  window.addEventListener("hashchange", restore);
+}
+
+/** A name for each group, no two alike, which a link holds; and its `task`, which the groups of one problem share. */
+function nameGroups(groups, names) {
+  const seen = new Map();
+  for (const group of groups) {
+    const name = [names[group.run], group.step ?? "", group.problem].join(" / ");
+    seen.set(name, (seen.get(name) ?? 0) + 1);
+    group.name = seen.get(name) > 1 ? `${name} (${seen.get(name)})` : name;
+    group.task = `${sourceOf(group.prompt)}\n${group.answer}`;
+  }
 }
 
 /** What the list shows of a group, and what it is sorted and searched by. */
@@ -92,12 +131,9 @@ function sorted(groups, by) {
 }
 
 function filters(groups, names, state, refresh) {
-  const field = (label, control) => html("div", { class: "field" }, html("label", { for: control.id }, label), control);
-  const select = (label, key, options) => field(label,
-    html("select", { id: `by-${key}`, change: (event) => { state[key] = event.target.value; refresh(); } },
-      ...options.map(([value, text]) => html("option", { value }, text))));
+  const select = (label, key, options) => picker(label, key, options, state, refresh);
   const search = html("input", {
-    id: "by-text", type: "search", placeholder: "problem, prompt or response",
+    id: "by-text", "data-key": "query", type: "search", placeholder: "problem, prompt or response",
     input: () => { state.query = search.value; refresh(); },
   });
   const steps = [...new Set(groups.map((group) => group.step))].filter((step) => step !== null).sort((a, b) => a - b);
@@ -109,7 +145,7 @@ function filters(groups, names, state, refresh) {
     [[`${name} down`, `${short(name)}, highest first`], [`${name} up`, `${short(name)}, lowest first`]]);
   return html(
     "div", { class: "controls filters" },
-    field("Search", search),
+    html("div", { class: "field" }, html("label", { for: search.id }, "Search"), search),
     names.length > 1 ? select("Run", "run", [["", "all"], ...names.map((name, i) => [i, name])]) : null,
     steps.length > 1 ? select("Step", "step", [["", "all"], ...steps.map((step) => [step, step.toLocaleString("en")])]) : null,
     select("Grade", "grade", [
@@ -136,37 +172,104 @@ function listItem(group, at, names, choose) {
 
 const kind = (grade) => (grade === "correct" ? "correct" : grade === "wrong" ? "wrong" : "other");
 
-function groupDetail(group, formulas, state) {
+function groupDetail(group, view) {
+  const { names, state } = view;
   const few = group.size > group.responses.length ? `${group.responses.length} of ${group.size} responses shown` : "";
   const said = [counted(group), group.pairs, few].filter(Boolean).join(", ");
-  const pair = mostSimilar(group.matrix);
+  const others = view.groups.filter((other) => other.run !== group.run && other.task === group.task);
+  const other = others.find(({ name }) => name === state.beside);
   const compared = html("div", { class: "pair" });
-  const cards = html("div", { class: "cards" });
+  const columns = html("div", { class: other ? "sides" : "" });
+  let pair = [];
+  const mark = () => {
+    for (const card of columns.querySelectorAll("article")) card.classList.toggle("chosen", pair.includes(Number(card.dataset.at)));
+  };
   const choose = (i, j) => {
     showPair(compared, group, i, j);
-    [...cards.children].forEach((card, k) => card.classList.toggle("chosen", i !== j && (k === i || k === j)));
+    pair = i === j ? [] : [i, j];
+    mark();
   };
-  const drawCards = () => cards.replaceChildren(...group.responses.map((r) => card(r, formulas, state.source)));
-  const toggle = html("input", { type: "checkbox", change: () => { state.source = toggle.checked; drawCards(); } });
+  const fill = () => {
+    const of = [group, other].filter(Boolean);
+    columns.replaceChildren(...of.map((one) => html("div", {}, other ? runLine(one, names) : null, ...cards(one, view, fill))));
+    mark();
+  };
+  const control = (label, key, options, changed) => picker(label, key, options, state, () => { changed(); view.changed(); });
+  const toggle = html("input", { type: "checkbox", change: () => { state.source = toggle.checked; fill(); } });
   toggle.checked = state.source;
-  drawCards();
+  state.all = false;
   const parts = [
     html("header", {},
       html("h3", {}, group.step === null ? "" : `Step ${group.step.toLocaleString("en")} · `, html("span", { dir: "auto" }, group.problem)),
       html("p", { class: "note" }, said, said && group.answer ? " · " : null,
-        group.answer ? html("span", { dir: "auto" }, `reference answer ${group.answer}`) : null)),
-    html("div", { class: "prompt" }, textBlock(group.prompt, formulas, state.source)),
+        group.answer ? html("span", { dir: "auto" }, `reference answer ${group.answer}`) : null),
+      view.link),
+    html("div", { class: "prompt" }, textBlock(group.prompt, view.formulas, true)),
   ];
-  if (group.responses.length > 1) {
-    const labels = group.responses.map((r) => r.index);
+  if (others.length) {
+    parts.push(html("div", { class: "controls" }, control("Side by side with", "beside",
+      [["", "no other run"], ...others.map((one) => [one.name, runWords(one, names)])], view.redraw)));
+  }
+  if (group.responses.length > 1 && !other) {
+    const first = mostSimilar(group.matrix);
     parts.push(html("div", { class: "against" },
-      html("figure", {}, heatMap(group.matrix, labels, pair, choose),
+      html("figure", {}, heatMap(group.matrix, group.responses.map((r) => r.index), first, choose),
         html("figcaption", { class: "note" }, "Dissimilarity of the row to the column: 0 identical, 1 nothing in common.")),
       compared));
-    choose(...pair);
+    choose(...first);
   }
-  parts.push(html("div", { class: "bar" }, html("h4", {}, "Responses"), html("label", {}, toggle, " Show LaTeX")), cards);
+  const both = [...group.responses, ...(other ? other.responses : [])];
+  parts.push(html("div", { class: "controls" },
+    control("Responses", "show", showOptions(both), fill),
+    control("Order", "order", orderOptions(both), fill),
+    html("label", {}, toggle, " Show LaTeX")), columns);
+  fill();
   return parts;
+}
+
+const runWords = (group, names) => [names[group.run], group.step === null ? "" : `step ${group.step.toLocaleString("en")}`, counted(group)].filter(Boolean).join(", ");
+const runLine = (group, names) => html("p", { class: "label" }, swatch(group.run), runWords(group, names));
+
+/** A labelled choice of `state[key]`; a value that is not offered is dropped. */
+function picker(label, key, options, state, changed) {
+  const choice = html("select", { id: `by-${key}`, "data-key": key, change: () => { state[key] = choice.value; changed(); } },
+    ...options.map(([value, text]) => html("option", { value }, text)));
+  if (!options.some(([value]) => String(value) === state[key])) state[key] = START[key];
+  choice.value = state[key];
+  return html("div", { class: "field" }, html("label", { for: choice.id }, label), choice);
+}
+
+function showOptions(responses) {
+  const kept = Object.keys(GRADES).filter((grade) => responses.some((r) => r.grade === grade));
+  const number = (grade) => responses.filter((r) => r.grade === grade).length;
+  return [["", `all ${responses.length}`], ...kept.map((grade) => [grade, `${GRADES[grade]} (${number(grade)})`]), ["search", "with the words of the search"]];
+}
+
+const VALUES = { length: (r) => r.length, reward: (r) => r.reward.total ?? null, advantage: (r) => r.advantage };
+const valueOf = (response, name) => (VALUES[name] ? VALUES[name](response) : response.diversity[name]) ?? null;
+
+function orderOptions(responses) {
+  const names = [...new Set([...Object.keys(VALUES), ...responses.flatMap((r) => Object.keys(r.diversity))])];
+  const known = names.filter((name) => responses.some((r) => valueOf(r, name) !== null));
+  return [["", "as sampled"], ...known.flatMap((name) => [[`${name} down`, `${short(name)}, highest first`], [`${name} up`, `${short(name)}, lowest first`]])];
+}
+
+/** The cards of a group that the choices leave, at most FEW until the reader asks for all. */
+function cards(group, { state, formulas }, fill) {
+  const words = state.query.toLowerCase().split(/\s+/);
+  const holds = (r) => words.every((word) => sourceOf(r.text).toLowerCase().includes(word));
+  const left = group.responses.map((r, at) => ({ r, at })).filter(({ r }) => (state.show === "search" ? holds(r) : state.show === "" || r.grade === state.show));
+  if (state.order) {
+    const [name, direction] = state.order.split(" ");
+    const value = ({ r }) => valueOf(r, name) ?? -Infinity;
+    left.sort((a, b) => (direction === "up" ? value(a) - value(b) : value(b) - value(a)));
+  }
+  const shown = state.all ? left : left.slice(0, FEW);
+  return [
+    html("div", { class: "cards" }, ...shown.map(({ r, at }) => card(r, at, formulas, state.source))),
+    left.length ? null : html("p", { class: "note" }, "No such response."),
+    shown.length < left.length ? html("button", { type: "button", class: "all", click: () => { state.all = true; fill(); } }, `Show all ${left.length}`) : null,
+  ].filter(Boolean);
 }
 
 /** The pair with the smallest dissimilarity above 0, or the first two. */
@@ -199,8 +302,8 @@ function showPair(root, group, i, j) {
 const badge = (response) => html("span", { class: "badge" }, String(response.index));
 const gradeOf = (response) => html("span", { class: `grade ${kind(response.grade)}` }, GRADES[response.grade] ?? "not graded");
 
-function card(response, formulas, source) {
-  return html("article", {},
+function card(response, at, formulas, source) {
+  return html("article", { "data-at": at },
     html("header", {}, badge(response), gradeOf(response),
       response.trained === false ? html("span", { class: "grade other" }, "not trained on") : null,
       response.length === null ? null : html("span", { class: "size" }, `${figure(response.length)} tokens`)),

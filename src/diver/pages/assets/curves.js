@@ -110,7 +110,7 @@ function drawAxes(panel, scale) {
   ]);
   const steps = niceTicks(0, scale.steps).filter((step) => step <= scale.steps && Number.isInteger(step));
   const columns = steps.map((step) =>
-    svg("text", { x: scale.x(step), y: HEIGHT - 7, "text-anchor": step ? "middle" : "start" }, step.toLocaleString("en")));
+    svg("text", { x: scale.x(step), y: HEIGHT - 7, "text-anchor": step ? "middle" : "start" }, step ? step.toLocaleString("en") : "step 0"));
   return [...rows, ...columns];
 }
 
