@@ -172,7 +172,7 @@ def test_what_to_blend_is_named_completely(ends, tmp_path, monkeypatch):
         (["--model", trained, "--out", "out"], "name a run, or --base and --model"),
         (["runs/x", "--base", base, "--model", trained, "--out", "out"], "name a run, or --base and --model"),
         (["--base", base, "--model", trained, "--alpha", 1.5, "--out", "out"], "alpha.* between 0 and 1"),
-        (["nowhere", "--out", "out"], "nowhere: is neither a run folder nor a checkpoint in one"),
+        (["nowhere", "--out", "out"], "nowhere: no such file or folder in .*; a model is given by --model"),
     ]:
         line = fails("blend", *args)
         assert re.search(said, line), line
