@@ -271,3 +271,7 @@ def test_files_that_other_programs_write_are_read(tmp_path):
         (tmp_path / name).write_text(text)
         problems = load_problems(str(tmp_path / name))
         assert [(p.prompt, p.answer) for p in problems] == [("What is 1+1?", "2"), ("What is 1+2?", "3")], name
+    table["data"][1].append("a value without a column")
+    (tmp_path / "wandb.json").write_text(json.dumps(table))
+    with pytest.raises(DiverError, match="wandb.json, data, row 2: must have a value for each of 2 columns"):
+        load_problems(str(tmp_path / "wandb.json"))

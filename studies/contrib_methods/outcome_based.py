@@ -124,7 +124,7 @@ class OutcomeUcbCon(OutcomeUcb):
 
 @settings
 class OutcomeUcbMean(OutcomeUcb):
-    """The same bonus within the group.
+    """Rare answers, above the group's mean.
 
     The rarity in training is above that of the others: e_i = b_i - the mean b of the other responses, b_i = min(1, 1 /
     sqrt N). Without `mask_answer` the mean of A is 0.

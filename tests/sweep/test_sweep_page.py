@@ -1,11 +1,13 @@
 """The page of a sweep, from synthetic records: its verdict in words, its sections, and how it looks in a browser."""
 
+import dataclasses
 import math
 import shutil
 from pathlib import Path
 
 import pytest
 
+from diver.pages.page import cell
 from diver.sweep import records
 from diver.sweep.choose import policies
 from diver.sweep.page import headline, sections, write_page
@@ -62,7 +64,7 @@ def plan(tmp_path):
     return made
 
 
-def test_the_headline_is_the_verdict_at_the_smallest_and_the_largest_k(plan):
+def test_the_headline_is_the_verdict_at_each_k(plan):
     """Pass@1 at alpha 0.5, temperature 0.3: own 66/128, clip-higher 47/128, untrained 38/128. With 16 samples the
     problem that the untrained policy solves in 8 of 64 decides, which no setting does over the seeds."""
     found = policies(plan, records.read(plan.records))
@@ -135,3 +137,15 @@ def test_the_page_in_a_browser(plan, width, scheme):
         assert page.locator("figure.front").count() == len(TEMPERATURES)
         browser.close()
     assert not said and asked == [path.resolve().as_uri()]
+
+
+def test_the_page_escapes_names_and_keeps_their_hyphens(plan, tmp_path):
+    """A minus is drawn before a number alone: a name is copied into a command."""
+    settings = [dataclasses.replace(s, label=s.label.replace("own_", "<b>-")) for s in plan.settings]
+    named = dataclasses.replace(plan, settings=tuple(settings), records=tmp_path / "named.jsonl.gz")
+    rows = {name.replace("own_", "<b>-"): r for name, r in records.read(plan.records).items()}
+    records.add(named.records, {name: {**r, "name": name} for name, r in rows.items()})
+    html = write_page(named).read_text(encoding="utf-8")
+    assert "<h1>k = 1: &lt;b&gt;-methods:MaxRl" in html and "<b>-methods" not in html
+    assert "clip-higher" in html and "clip−higher" not in html
+    assert cell("-1.2 [-3.0, 0.6]") == "−1.2<small>[−3.0, 0.6]</small>" and cell("rate 1e-05") == "rate 1e-05"

@@ -101,7 +101,9 @@ def numbered(path: Path, content: Any) -> Rows:
     if isinstance(content, Mapping) and {"columns", "data"} <= content.keys():
         columns, rows = content["columns"], content["data"]
         if isinstance(columns, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows):
-            content = [dict(zip(columns, row, strict=False)) for row in rows]
+            if uneven := [at for at, row in enumerate(rows, start=1) if len(row) != len(columns)]:
+                raise DiverError(f"{path}, data, row {uneven[0]}: must have a value for each of {len(columns)} columns")
+            content = [dict(zip(columns, row, strict=True)) for row in rows]
     if isinstance(content, Mapping):
         lists = {name: value for name, value in content.items() if isinstance(value, list)}
         of_objects = [name for name, rows in lists.items() if any(isinstance(row, Mapping) for row in rows)]

@@ -49,7 +49,7 @@ LEGEND = fill(", ".join(f"{mark} {name}" for name, mark in MARKS.items()), 100)
 APART = "Of installed packages. Those of the studies have a constant for which no source could be read:"
 MEASURED = (
     "Pass@1, Pass@64: points above clip-higher on Countdown, *: the 95 % interval excludes 0; time: CPU time of the\n"
-    "training over that of clip-higher (docs/results/method-comparison.md). (start): the usual baseline, start here."
+    "training over that of clip-higher; three seeds (docs/results/method-comparison.md). (start): start here."
 )
 WIDEST = 36  # characters of what a method changes, so that a row has at most 120
 LABELS = {"clip-higher": " (start)", DEFAULT: " (default)"}

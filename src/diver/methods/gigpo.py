@@ -16,7 +16,7 @@ from diver.methods.grpo import Divisor, Grpo, group_advantage
 
 @settings
 class Gigpo(Grpo):
-    """Compares turns in the same state. GiGPO (arXiv 2505.10978) compares turns.
+    """Compares turns in the same state. GiGPO (arXiv 2505.10978).
 
     The advantage of turn t of trajectory i is A_i + turn_weight * A_it. A_i compares the reward of the trajectory with
     those of its group, as GRPO does (Eq. 3). A_it compares the discounted return R_it with those of all turns of the

@@ -10,6 +10,7 @@ import hashlib
 import html
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -130,8 +131,8 @@ def text_table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def cell(value: str) -> str:
-    """A number as HTML, its interval small."""
-    mean, _, ends = text(value).replace("-", "−").partition(" [")
+    """A value as HTML: a minus before a number, and a small interval. The hyphen of a name or of 1e-05 stays."""
+    mean, _, ends = re.sub(r"(?<![\w-])-(?=\d)", "−", text(value)).partition(" [")
     return f"{mean}<small>[{ends}</small>" if ends else mean
 
 

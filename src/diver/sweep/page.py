@@ -34,7 +34,7 @@ def write_page(plan: Plan) -> Path:
     parts = sections(plan, found)
     text = "\n".join(f"## {s.title}\n\n{s.text}\n\n{markdown(s.rows[0], s.rows[1:])}" for s in parts)
     write_text(plan.out / "sweep.md", text)
-    html = [page.header("diver sweep", f"{headline(plan, found)}.", page.facts(facts(plan, found)))]
+    html = [page.header("diver sweep", page.text(f"{headline(plan, found)}."), page.facts(facts(plan, found)))]
     for s in parts:
         drawn = figures(plan, found) if s.title == FRONTS else ""
         table = page.text_table(s.rows)
@@ -60,8 +60,8 @@ def facts(plan: Plan, found: Mapping[str, Policy]) -> dict[str, object]:
 
 
 def headline(plan: Plan, found: Mapping[str, Policy]) -> str:
-    """What to turn on at the smallest and the largest k, in sentences; the full stop after the last is left out."""
-    known = [v for k in dict.fromkeys([min(plan.ks), max(plan.ks)]) if (v := verdict(plan, found, k))]
+    """What to turn on at each k, in sentences; the full stop after the last is left out."""
+    known = [v for k in plan.ks if (v := verdict(plan, found, k))]
     if not known:
         return "Not finished: the baseline and another setting need all their runs"
     return ". ".join(f"k = {v.k}: {advised(plan, v)}" for v in known)

@@ -52,7 +52,7 @@ def newest_commit(
         reason = f"is neither here nor a name that a {kind} on the hub could have (owner/name)"
     except Exception as error:  # the exception class depends on the HTTP library
         local = "a folder" if kind == "model" else "a .jsonl, .json, .csv or .parquet file"
-        # Where a model of almost this name lies on this machine, the name is known to be wrong without the hub.
+        # A model of almost this name lies on this machine, so the name is probably misspelt: a dry run must not pass.
         raise (DiverError if meant else HubUnreachable)(
             f"{asked}: the hub ({hub.endpoint}) cannot be reached ({one_line(error)}); give {local} instead, or set "
             f"HF_HUB_OFFLINE=1 to use what was downloaded before{meant}"
