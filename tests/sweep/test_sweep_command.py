@@ -97,7 +97,7 @@ def test_the_records_have_every_run_and_the_page_every_section(finished):
     page = (finished / OUT / "sweep.html").read_text(encoding="utf-8")
     for title in ("What to turn on", "Fronts", "Every setting at its best", "Runs"):
         assert f"<h2>{title}</h2>" in page
-    assert "4 of 4 runs" in page and "<h1>k = 1: " in page
+    assert "4 of 4 runs" in page and "<h1>At k = 1: " in page
 
 
 @pytest.mark.slow

@@ -69,7 +69,7 @@ def test_the_headline_is_the_verdict_at_each_k(plan):
     problem that the untrained policy solves in 8 of 64 decides, which no setting does over the seeds."""
     found = policies(plan, records.read(plan.records))
     assert headline(plan, found) == (
-        "k = 1: own_methods:MaxRl, rate 0.0001, alpha 0.5, temperature 0.3. k = 16: do not train"
+        "At k = 1: own_methods:MaxRl, rate 0.0001, alpha 0.5, temperature 0.3. At k = 16: do not train"
     )
 
 
@@ -146,6 +146,6 @@ def test_the_page_escapes_names_and_keeps_their_hyphens(plan, tmp_path):
     rows = {name.replace("own_", "<b>-"): r for name, r in records.read(plan.records).items()}
     records.add(named.records, {name: {**r, "name": name} for name, r in rows.items()})
     html = write_page(named).read_text(encoding="utf-8")
-    assert "<h1>k = 1: &lt;b&gt;-methods:MaxRl" in html and "<b>-methods" not in html
+    assert "<h1>At k = 1: &lt;b&gt;-methods:MaxRl" in html and "<b>-methods" not in html
     assert "clip-higher" in html and "clip−higher" not in html
     assert cell("-1.2 [-3.0, 0.6]") == "−1.2<small>[−3.0, 0.6]</small>" and cell("rate 1e-05") == "rate 1e-05"

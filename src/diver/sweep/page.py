@@ -64,7 +64,7 @@ def headline(plan: Plan, found: Mapping[str, Policy]) -> str:
     known = [v for k in plan.ks if (v := verdict(plan, found, k))]
     if not known:
         return "Not finished: the baseline and another setting need all their runs"
-    return ". ".join(f"k = {v.k}: {advised(plan, v)}" for v in known)
+    return ". ".join(f"At k = {v.k}: {advised(plan, v)}" for v in known)
 
 
 def advised(plan: Plan, of: Verdict, between: str = ", ", pair: Callable[[Pair], str] = str) -> str:
