@@ -32,12 +32,12 @@ NO_SCALE = {"max-rl"}
 # Only which outcomes reach the threshold counts, or that and GRPO's A.
 THRESHOLD = {
     *("pass-at-k", "pkpo", "w-reinforce", "f-grpo", "difficulty-weight", "ucpo", "xrpo", "ds-grpo"),
-    *("outcome-batch", "outcome-ucb-con", "outcome-ucb-mean"),
+    *("bbg", "outcome-batch", "outcome-ucb-con", "outcome-ucb-mean"),
 }
 # A bonus, a penalty or beta is relative to the 1 that a correct response has more than a wrong one; or r is multiplied.
 UNIT = {
     *("diver-td", "diver-ed", "diver-mix", "diver-annealed", "diver-actions"),
-    *("rs-grpo", "rep-exp", "cde", "darling", "poly-epo", "dra-grpo", "unlikeliness"),
+    *("rs-grpo", "mmpo", "rep-exp", "cde", "darling", "poly-epo", "dra-grpo", "unlikeliness"),
 }
 # `diver.advantages` refuses them, because they select responses, need grades or replay rollouts.
 # The threshold counts in three; the penalty of dapo is relative to 1.
@@ -97,6 +97,8 @@ uniqueness-aware  B . D V . . . . A
 outcome-batch     B . D V . . . . A
 outcome-ucb-con   B . D V . . . . A
 outcome-ucb-mean  B . D V . . . . A
+bbg               B T D V M S K C A
+mmpo              B T D V M S K C A
 """.strip().splitlines()
 )
 

@@ -46,7 +46,7 @@ def refusals(method: Method) -> dict[str, str]:
 
 MARKS = dict(zip(ENGINES, "BTDVMSKCA", strict=True))
 LEGEND = fill(", ".join(f"{mark} {name}" for name, mark in MARKS.items()), 100)
-APART = "Of installed packages. Those of the studies have a constant for which no source could be read:"
+APART = "Of installed packages. Those of the studies have a constant or formula for which no source could be read:"
 MEASURED = (
     "Pass@1, Pass@64: points above clip-higher on Countdown, *: the 95 % interval excludes 0; time: CPU time of the\n"
     "training over that of clip-higher; three seeds (docs/results/method-comparison.md). (start): start here."
