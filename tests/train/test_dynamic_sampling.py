@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 
+import numpy as np
 import pytest
 from diver_command import succeeds
 from rows import write_rows
@@ -61,6 +62,20 @@ def test_a_step_that_finds_too_few_trains_on_what_is_there(recipe, tmp_path):
     assert not any(rollout["trained"] for step in rollouts for rollout in step)
     assert diver.read(tmp_path / "run").frame()["outcome"].mean() == 0
     assert all(row["policy/grad_norm"] == row["policy/loss"] == 0 and row["group/solve_none"] == 1 for row in metrics)
+
+
+def test_the_groups_that_vary_most_are_trained_on_and_all_are_written(recipe, tmp_path):
+    """Half of the sum of the deviations, .01 less: the groups of a batch that come before it, in their order."""
+    flags = ("--method.selection.filter_groups", "false", "--method.selection.top_p", 0.5)
+    metrics, rollouts = train(recipe, tmp_path / "run", 2, *flags)
+    for row, step in zip(metrics, rollouts, strict=True):
+        outcomes = np.reshape([rollout["reward"]["outcome"] for rollout in step], (4, 4))
+        trained = np.reshape([rollout["trained"] for rollout in step], (4, 4)).all(axis=1)
+        deviation = outcomes.std(axis=1, ddof=1)
+        assert deviation[trained].min() >= deviation[~trained].max(initial=0.0)
+        total, least = deviation[trained].sum(), deviation[trained].min()
+        assert total - least < 0.5 * deviation.sum() - 0.01 <= total
+        assert "sample/batches" not in row and row["policy/grad_norm"] > 0
 
 
 PSR = "--method psr --data.countdown.problems 12 --sample.group_size 4 --sample.max_tokens 40 " + (

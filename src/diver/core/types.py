@@ -299,10 +299,16 @@ def without_surplus(groups: Sequence[Group], size: int) -> tuple[list[Group], bo
     The last of several batches may have more groups than a step needs.
     """
     selected = [i for i, group in enumerate(groups) if any(r.trained for r in group.rollouts)]
-    kept = list(groups)
-    for i in selected[size:]:
-        kept[i] = kept[i].with_each(trained=[False] * len(kept[i]), advantage=[math.nan] * len(kept[i]))
-    return kept, len(selected) >= size
+    return left_out(groups, selected[size:]), len(selected) >= size
+
+
+def left_out(groups: Sequence[Group], indices: Iterable[int]) -> list[Group]:
+    """These groups, of which an update does not train on those with these indices."""
+    result = list(groups)
+    for i in indices:
+        size = len(result[i])
+        result[i] = result[i].with_each(trained=[False] * size, advantage=[math.nan] * size)
+    return result
 
 
 def sampling_metrics(groups: Iterable[Group]) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """Which engines can run a method, from the method's declarations; no engine is imported."""
 
+import dataclasses
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -93,7 +94,7 @@ def parts(method: Method) -> str:
         "advantage": kind.advantages is not Grpo.advantages or getattr(method, "divisor", plain.divisor) != "std",
         "loss": method.loss.name != plain.loss.name,
         "data": "replay" in method.needs or method.selection.outcomes != "all",
-        "sampling": method.selection.filter_groups or method.selection.keep != "all",
+        "sampling": dataclasses.replace(method.selection, outcomes="all").drops,
     }
     found = [part for part, differs in changed.items() if differs]
     return ", ".join(found) or ("loss" if method.loss != plain.loss else "none")

@@ -10,12 +10,13 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from diver.core.rounding import ROUNDING, reaches
 from diver.core.settings import (
+    Bound,
     NonNegative,
     NonNegativeInt,
     PositiveInt,
@@ -24,7 +25,7 @@ from diver.core.settings import (
     refuse_without_effect,
     settings,
 )
-from diver.core.types import DiverError, Group, Progress, Reward, State, trained_on
+from diver.core.types import DiverError, Group, Progress, Reward, State, left_out, trained_on
 from diver.diversity import Diversity, needs_of, unspaced_note, with_diversity
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.replay import Replay
@@ -65,12 +66,19 @@ class Selection:
     max_num_gen_batches: PositiveInt = 10
     """Maximum number of batches sampled for one step, where groups are filtered. The step then trains on the available
     groups."""
+    top_p: Annotated[float, Bound("above 0 and at most 1", lambda x: 0 < x <= 1)] = 1.0
+    """Below 1: train on the groups of the largest standard deviation of outcomes that together have this part of their
+    sum over the batch (RAGEN-2, arXiv 2604.06268, whose release has 0.9). No other problems are sampled."""
 
     def __post_init__(self) -> None:
         if self.keep == "all":
             refuse_without_effect(self, ["samples"], "keep is 'all'; choose 'most' or 'least'")
         if not self.filter_groups:
             refuse_without_effect(self, ["max_num_gen_batches"], "no group is left out; set filter_groups = true")
+        elif self.top_p < 1:
+            raise ValueError(
+                "filter_groups samples other problems in the place of groups and top_p does not: choose one"
+            )
 
     @property
     def multiplier(self) -> int:
@@ -80,7 +88,7 @@ class Selection:
     @property
     def drops(self) -> bool:
         """Whether not every sampled rollout is trained on."""
-        return self.keep != "all" or self.outcomes != "all" or self.filter_groups
+        return self.keep != "all" or self.outcomes != "all" or self.filter_groups or self.top_p < 1
 
     def select(self, group: Group, threshold: float) -> np.ndarray:
         """Which rollouts of a measured group are selected, bool [G].
@@ -95,6 +103,17 @@ class Selection:
             return np.zeros_like(correct)
         kept = {"all": np.ones_like(correct), "correct": correct, "wrong": ~correct}[self.outcomes]
         return kept & self._by_diversity(group) if self.keep != "all" else kept
+
+    def most_varied(self, groups: Sequence[Group]) -> list[Group]:
+        """The groups of a batch, of which an update trains on those that `top_p` keeps.
+
+        As in the release, the deviation is that of the sample, and a sum that is short by 0.01 is enough.
+        """
+        deviation = np.array([group.outcomes.std(ddof=1) if len(group) > 1 else 0.0 for group in groups])
+        order = np.argsort(-deviation, kind="stable")
+        before = deviation[order].cumsum() - deviation[order]
+        enough = (before >= self.top_p * deviation.sum() - 0.01) | (deviation[order] == 0)
+        return left_out(groups, order[enough].tolist())
 
     def _by_diversity(self, group: Group) -> np.ndarray:
         size, rest = divmod(len(group), self.samples)
@@ -347,6 +366,8 @@ class Method:
             pairs = zip(group.rollouts, kept, strict=True)
             rollouts = tuple(next(done) if k else r.replace(trained=False) for r, k in pairs)
             result.append(dataclasses.replace(group, rollouts=rollouts))
+        if self.selection.top_p < 1:
+            result = self.selection.most_varied(result)
         for group in sampled:
             self._call(self.update_state, group, context.state)
             if self.replay.alpha:
