@@ -227,6 +227,7 @@ class Method:
         needs |= {"tokens"} if self.overlong or self.diversity.tokenize == "policy" else set()
         needs |= {"tokens", "decode"} if self.diversity.horizon is not None else set()
         needs |= {"tokens", "grades", "keys", "state"} if self.replay.alpha else set()
+        needs |= {"logprobs"} if self.replay.max_drift else set()
         needs |= {"replay"} if self.replay.alpha or type(self).replayed is not Method.replayed else set()
         return frozenset(needs.union(*(needs_of(name, self.diversity) for name in {*self.metric_names} - {*OBSERVED})))
 

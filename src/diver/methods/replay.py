@@ -55,6 +55,10 @@ class Replay:
     """Weights of the solutions of a problem: equal, or by how often each was sampled."""
     max_age: NonNegativeInt = 0
     """Responses found more than so many steps ago are dropped when their problem's turn comes. 0: never."""
+    max_drift: NonNegative = 0.0
+    """A response has advantage 0 in a step before which the mean of (log pi - log pi_found)^2 over its tokens is above
+    this, with pi_found the policy that found it. After arXiv 2609.03941, which a second-hand reading quotes with 0.001
+    for a whole group. 0: no limit."""
     bank_gb: Positive = 4.0
     """Maximum size of the tokens of the bank in memory and in each checkpoint, in GB (10^9 bytes). Beyond it the
     responses found first are dropped."""
@@ -79,6 +83,9 @@ class Replay:
                 continue
             responses = bank.setdefault(name, {"prompt": prompt, "responses": {}})["responses"]
             found = {"tokens": _stored(rollout), "found": step, "seen": 1}
+            if self.max_drift:
+                # The state has arrays of int32.
+                found["logprobs"] = np.array(rollout.logprobs, np.float32).view(np.int32)
             if self.keep == "latest":
                 responses[str(int(next(reversed(responses), "0")) + 1)] = found
             elif (solution := solution_of(rollout)) in responses:
@@ -111,7 +118,7 @@ class Replay:
             rollouts = [
                 Rollout.of_turns(
                     _turns(response["tokens"]),
-                    logprobs=np.zeros((response["tokens"] >= 0).sum(), np.float32),
+                    logprobs=_logprobs(response),
                     index=i,
                     grade=Grade.CORRECT,
                     age=step - response["found"],
@@ -138,7 +145,7 @@ class Replay:
             return
         for _, name, key in sorted((r["found"], n, k) for n, e in bank.items() for k, r in e["responses"].items()):
             entry = bank[name]
-            excess -= entry["responses"].pop(key)["tokens"].nbytes
+            excess -= _bytes(entry["responses"].pop(key))
             if not entry["responses"]:
                 excess -= bank.pop(name)["prompt"].nbytes
             if excess <= 0:
@@ -157,6 +164,28 @@ def solution_of(rollout: Rollout) -> str:
     text = rollout.until_answer
     written = formulas(text, ignore_space=True) | {"".join(found.split()) for found in _EQUALITY.findall(text)}
     return hashlib.blake2b("\n".join([rollout.key or "", *sorted(written)]).encode(), digest_size=16).hexdigest()
+
+
+def admitted(found: Sequence[Group], now: Sequence[Group], max_drift: float) -> list[Group]:
+    """The replayed groups `now`, where a response that has drifted further than `max_drift` has advantage 0.
+
+    Args:
+        found: the groups with the log-probs that their responses had when they were found.
+        now: the same with the log-probs of the policy before the update.
+        max_drift: maximum mean of the squared difference over the tokens of a response; 0 is no limit.
+    """
+    if not max_drift:
+        return [*now]
+    return [
+        group.with_each(advantage=[r.advantage * (_drift(old, r) <= max_drift) for old, r in pairs])
+        for before, group in zip(found, now, strict=True)
+        for pairs in [[*zip(before.rollouts, group.rollouts, strict=True)]]
+    ]
+
+
+def _drift(found: Rollout, now: Rollout) -> float:
+    before, after = (np.asarray(rollout.logprobs, np.float64) for rollout in (found, now))
+    return float(((after - before) ** 2).mean())
 
 
 def weights_of(groups: Sequence[Group]) -> list[float]:
@@ -180,6 +209,7 @@ def replay_metrics(groups: Sequence[Group], replayed: float, sampled: float) -> 
         "replay/gradient_share": replayed / (replayed + sampled or 1.0),
     }
     if rollouts:
+        metrics["replay/admitted"] = float(np.mean([rollout.advantage != 0 for rollout in rollouts]))
         metrics["replay/age"] = float(np.mean([rollout.age for rollout in rollouts]))
         metrics["replay/logprob"] = float(np.mean([np.asarray(rollout.logprobs).mean() for rollout in rollouts]))
     return metrics
@@ -195,6 +225,15 @@ def _turns(stored: np.ndarray) -> tuple[Turn, ...]:
     return turns_of_tokens(np.where(stored < 0, ~stored, stored).tolist(), stored >= 0)
 
 
+def _logprobs(response: dict[str, Any]) -> np.ndarray:
+    """Those of the policy that found it, if they are stored, else zeros, float32 [T]."""
+    return response.get("logprobs", np.zeros((response["tokens"] >= 0).sum(), np.int32)).view(np.float32)  # type: ignore[no-any-return]
+
+
 def _size(entry: dict[str, Any]) -> int:
-    """Bytes of the tokens of a problem's entry."""
-    return int(entry["prompt"].nbytes + sum(response["tokens"].nbytes for response in entry["responses"].values()))
+    """Bytes of the tokens of a problem's entry, and of their log-probs."""
+    return int(entry["prompt"].nbytes) + sum(map(_bytes, entry["responses"].values()))
+
+
+def _bytes(response: dict[str, Any]) -> int:
+    return sum(value.nbytes for value in response.values() if isinstance(value, np.ndarray))

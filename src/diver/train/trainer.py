@@ -151,6 +151,7 @@ class Trainer:
                 reference=self.reference,
                 state=self.state,
                 replayed=replayed,
+                max_drift=method.replay.max_drift,
             )
         return {
             **method.metrics(verified, progress),

@@ -31,7 +31,7 @@ from diver.integrations.trl.adapter import GroupAdvantage
 from diver.integrations.trl.objective import TRAINER, config
 from diver.losses.base import Tokens, kl_to_reference, row_weights
 from diver.methods import check_replayed
-from diver.methods.replay import replay_metrics, weights_of
+from diver.methods.replay import admitted, replay_metrics, weights_of
 from diver.sample.policy import entropy
 from diver.train.batches import Row, collate, mini_batches, rows_of
 from diver.train.checkpoint import read_state, write_state
@@ -224,7 +224,8 @@ class DiverTrainer(GRPOTrainer):
         batches = mini_batches([group for group in groups if group], self.problems // self.updates)
         again: list[Group] = []
         if "replay" in method.needs and batches:
-            again = self._with_logprobs(check_replayed(method, method.replayed(state, self.problems, progress)))
+            found = check_replayed(method, method.replayed(state, self.problems, progress))
+            again = admitted(found, self._with_logprobs(found), method.replay.max_drift)
         steps = [
             [
                 *_weighted([item for group in batch for item in group], method.loss.aggregation),

@@ -46,7 +46,7 @@ from diver.integrations.verl.config import KEY, NAME, Plugin, check, read_plugin
 from diver.integrations.verl.replay import Kind, MiniBatches, Replayed, add_rows, row_multiple, weights_by_key
 from diver.integrations.verl.reward import cut, ends
 from diver.methods import Decode, check_outcomes, check_replayed
-from diver.methods.replay import replay_metrics
+from diver.methods.replay import admitted, replay_metrics
 from diver.recipe.recipe import identity
 from diver.recipe.run import earlier_identity
 from diver.train.alerts import AlertLog
@@ -299,10 +299,12 @@ class DiverTrainer(PPOTrainerSync):
         found = columns(batch, ["old_log_probs"])["old_log_probs"]
         put(batch, "rollout_log_probs", found)
         of_row = dict(zip(batch.keys, found, strict=True))
-        self._replayed = {
-            keys: group.with_each(logprobs=[of_row[key].float().numpy() for key in keys])
+        now = [
+            group.with_each(logprobs=[of_row[key].float().numpy() for key in keys])
             for keys, group in self._replayed.items()
-        }
+        ]
+        shown = admitted([*self._replayed.values()], now, self.method.replay.max_drift)
+        self._replayed = dict(zip(self._replayed, shown, strict=True))
 
     def _old_logprob_metrics(self, sampled: KVBatchMeta) -> dict[str, Any]:
         """The metrics that verl logs with the old log-probs, of the sampled rows alone."""
