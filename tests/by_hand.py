@@ -41,12 +41,13 @@ UNIT = {
 }
 # `diver.advantages` refuses them, because they select responses, need grades or replay rollouts.
 # The threshold counts in three; the penalty of dapo is relative to 1.
-ELSEWHERE = {"psr", "nsr", "dapo", "evol-rl", "verified-replay"}
+ELSEWHERE = {"psr", "nsr", "dapo", "evol-rl", "verified-replay", "dph-rl", "pba"}
 
 KNOWN = FREE | PROPORTIONAL | NO_SCALE | THRESHOLD | UNIT | ELSEWHERE
 
 # As `diver methods` marks them: B built-in, T TRL, D DiverTrainer, V verl, M ms-swift, S slime, K SkyRL,
-# C tinker-cookbook, A diver.advantages. DiverTrainer runs all.
+# C tinker-cookbook, A diver.advantages. DiverTrainer runs all but those that sample the
+# starting policy.
 MARKS = dict(
     line.split(maxsplit=1)
     for line in """
@@ -99,6 +100,8 @@ outcome-ucb-con   B . D V . . . . A
 outcome-ucb-mean  B . D V . . . . A
 bbg               B T D V M S K C A
 mmpo              B T D V M S K C A
+dph-rl            B . . . . . . . .
+pba               B . . . . . . . .
 """.strip().splitlines()
 )
 

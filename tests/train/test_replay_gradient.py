@@ -2,6 +2,7 @@
 the published loss is that of remax-rl 0.1.1."""
 
 import copy
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,7 @@ from test_gradient import HIGH, LOW, MINI, Recorder, Tokenizer, rollout_batch, t
 from diver.core.turns import POLICY, Turn
 from diver.core.types import Grade, Group, Problem, Rollout
 from diver.losses import ClipLoss
-from diver.methods.replay import Replay
+from diver.methods.replay import Replay, admitted
 from diver.recipe.sections import Update
 from diver.sample.policy import Policy
 from diver.train.update import update
@@ -96,7 +97,7 @@ def run(model, optimizer, sampled, replayed, mini, budget=40, aggregation="token
     how = Update(mini_batch_size=mini, micro_batch_tokens=budget, max_grad_norm=1e9)
     policy = Policy(model, Tokenizer(), None)
     reference = Policy(copy.deepcopy(model), Tokenizer(), None) if terms.get("kl_coef") else None
-    beside = {"replayed": replayed, "reference": reference, "max_drift": max_drift}
+    beside = {"replayed": replayed, "reference": reference, "reweighed": partial(admitted, max_drift=max_drift)}
     return update(policy, optimizer, sampled, loss, how, temperature=TEMPERATURE, **beside)
 
 

@@ -28,12 +28,12 @@ from diver.core.settings import (
 from diver.core.types import DiverError, Group, Progress, Reward, State, left_out, trained_on
 from diver.diversity import Diversity, needs_of, unspaced_note, with_diversity
 from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.replay import Replay
+from diver.methods.replay import Replay, admitted
 
 Decode = Callable[[Sequence[int]], str]
 
 OBSERVED = ("textual", "equational")  # measured for every method, so that any two runs can be compared
-NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "turns", "state", "replay")
+NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "turns", "state", "replay", "start")
 """What a method may need from an engine besides outcomes.
 
 - responses: the texts.
@@ -45,6 +45,7 @@ NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "turns",
 - turns: those of a trajectory (`Rollout.turns`). A response may have just one; a run must have an environment.
 - state: a `State` that is saved with every checkpoint.
 - replay: an update that also trains on rollouts sampled before (`Method.replayed`).
+- start: responses of the policy before training to every problem (`Method.start_samples`).
 """
 
 LARGEST_LOGPROB = 0.01  # 0, with room for the rounding of bfloat16
@@ -228,8 +229,14 @@ class Method:
         needs |= {"tokens", "decode"} if self.diversity.horizon is not None else set()
         needs |= {"tokens", "grades", "keys", "state"} if self.replay.alpha else set()
         needs |= {"logprobs"} if self.replay.max_drift else set()
+        needs |= {"start", "state"} if self.start_samples else set()
         needs |= {"replay"} if self.replay.alpha or type(self).replayed is not Method.replayed else set()
         return frozenset(needs.union(*(needs_of(name, self.diversity) for name in {*self.metric_names} - {*OBSERVED})))
+
+    @property
+    def start_samples(self) -> int:
+        """Responses to each problem that the policy samples before training, for `update_start`."""
+        return 0
 
     def in_common_frame(self) -> Self:
         """This method with the defaults of `frame = "common"`."""
@@ -263,6 +270,13 @@ class Method:
         """Enter a sampled group into `state`, in place. Called for every group of a step, in order, after all are
         shaped."""
 
+    def trains_on(self, group: Group, state: State) -> bool:
+        """Whether an update trains on this sampled group, by its problem. A selection may leave out more."""
+        return True
+
+    def update_start(self, group: Group, state: State) -> None:
+        """Enter a graded group that the policy sampled before training into `state`, in place."""
+
     def replayed(self, state: State, problems: int, progress: Progress) -> list[Group]:
         """Rollouts that were sampled before and join the update of this step.
 
@@ -280,6 +294,11 @@ class Method:
             Groups with their `prompt_tokens`, of which every rollout has tokens and an advantage.
         """
         return self.replay.replayed(state, problems, progress.step) if self.replay.alpha else []
+
+    def reweighed(self, found: Sequence[Group], now: Sequence[Group]) -> list[Group]:
+        """The groups that `replayed` gave (`found`), with the log-probs of the policy before the update (`now`) and the
+        advantages that they have in it."""
+        return admitted(found, now, self.replay.max_drift)
 
     def limited(self, max_tokens: int) -> Self:
         """This method with the length limit `max_tokens` in its `overlong` penalty, if it has one without a limit.
@@ -367,6 +386,7 @@ class Method:
             pairs = zip(group.rollouts, kept, strict=True)
             rollouts = tuple(next(done) if k else r.replace(trained=False) for r, k in pairs)
             result.append(dataclasses.replace(group, rollouts=rollouts))
+        result = left_out(result, [i for i, group in enumerate(sampled) if not self.trains_on(group, context.state)])
         if self.selection.top_p < 1:
             result = self.selection.most_varied(result)
         for group in sampled:
@@ -507,6 +527,11 @@ def check_replayed(method: Method, groups: Sequence[Group]) -> Sequence[Group]:
 def check_needs(method: Method, engine: str, carries: Collection[str]) -> None:
     """Raises DiverError if `method` needs what `engine` does not give."""
     missing = [need for need in sorted(method.needs) if need not in carries]
+    if "start" in missing:
+        raise DiverError(
+            f"method {method.name!r} samples all problems before training (start), which {engine} does not do; the "
+            "built-in trainer does"
+        )
     if "replay" in missing:
         raise DiverError(
             f"method {method.name!r} adds replayed rollouts to each update (method.replay), which {engine} does not "

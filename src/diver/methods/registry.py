@@ -26,6 +26,7 @@ CLASSES = {
     "max-at-k": "diver.methods.max_at_k:MaxAtK",
     "max-rl": "diver.methods.grpo:MaxRl",
     "verified-replay": "diver.methods.verified_replay:VerifiedReplay",
+    "dph-rl": "diver.methods.dph_rl:DphRl",
     "dr-grpo": "diver.methods.grpo:DrGrpo",
     "rs-grpo": "diver.methods.rs_grpo:RsGrpo",
     "qae": "diver.methods.qae:Qae",

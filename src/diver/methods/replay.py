@@ -27,7 +27,7 @@ import numpy as np
 
 from diver.core.formulas import formulas
 from diver.core.settings import NonNegative, NonNegativeInt, Positive, PositiveInt, refuse_without_effect, settings
-from diver.core.turns import Turn, turns_of_tokens
+from diver.core.turns import turns_of_tokens
 from diver.core.types import Grade, Group, Problem, Rollout, State
 
 KEY = "replay"
@@ -82,10 +82,7 @@ class Replay:
             if rollout.grade is not Grade.CORRECT or rollout.truncated or not rollout.length:
                 continue
             responses = bank.setdefault(name, {"prompt": prompt, "responses": {}})["responses"]
-            found = {"tokens": _stored(rollout), "found": step, "seen": 1}
-            if self.max_drift:
-                # The state has arrays of int32.
-                found["logprobs"] = np.array(rollout.logprobs, np.float32).view(np.int32)
+            found = {**stored(rollout, with_logprobs=self.max_drift > 0), "found": step, "seen": 1}
             if self.keep == "latest":
                 responses[str(int(next(reversed(responses), "0")) + 1)] = found
             elif (solution := solution_of(rollout)) in responses:
@@ -116,9 +113,8 @@ class Replay:
             weight = np.array([1 if self.weights == "uniform" else r["seen"] for r in responses.values()], np.float64)
             advantages = self.alpha * len(responses) * weight / weight.sum()
             rollouts = [
-                Rollout.of_turns(
-                    _turns(response["tokens"]),
-                    logprobs=_logprobs(response),
+                restored(
+                    response,
                     index=i,
                     grade=Grade.CORRECT,
                     age=step - response["found"],
@@ -215,19 +211,22 @@ def replay_metrics(groups: Sequence[Group], replayed: float, sampled: float) -> 
     return metrics
 
 
-def _stored(rollout: Rollout) -> np.ndarray:
-    """The tokens of a trajectory with their mask, int32 [S]: an id, or ~id where the environment wrote."""
+def stored(rollout: Rollout, *, with_logprobs: bool) -> dict[str, Any]:
+    """What a state stores of a rollout, whose arrays are of int32.
+
+    Its tokens with their mask are [S]: an id, or ~id where the environment wrote.
+    """
     ids, written = rollout.sequence
-    return np.where(written, ids, ~ids).astype(np.int32)
+    logprobs = {"logprobs": np.array(rollout.logprobs, np.float32).view(np.int32)} if with_logprobs else {}
+    return {"tokens": np.where(written, ids, ~ids).astype(np.int32), **logprobs}
 
 
-def _turns(stored: np.ndarray) -> tuple[Turn, ...]:
-    return turns_of_tokens(np.where(stored < 0, ~stored, stored).tolist(), stored >= 0)
-
-
-def _logprobs(response: dict[str, Any]) -> np.ndarray:
-    """Those of the policy that found it, if they are stored, else zeros, float32 [T]."""
-    return response.get("logprobs", np.zeros((response["tokens"] >= 0).sum(), np.int32)).view(np.float32)  # type: ignore[no-any-return]
+def restored(response: dict[str, Any], **known: Any) -> Rollout:
+    """The rollout that was `stored`, with zeros for log-probs that were not; `known` are further attributes."""
+    tokens = response["tokens"]
+    turns = turns_of_tokens(np.where(tokens < 0, ~tokens, tokens).tolist(), tokens >= 0)
+    logprobs = response.get("logprobs", np.zeros((tokens >= 0).sum(), np.int32)).view(np.float32)
+    return Rollout.of_turns(turns, logprobs=logprobs, **known)
 
 
 def _size(entry: dict[str, Any]) -> int:

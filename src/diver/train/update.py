@@ -12,7 +12,7 @@ not change the weights of the sampled ones.
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import numpy as np
@@ -22,7 +22,7 @@ from torch import Tensor
 from diver.core.types import Diverged, Group, State
 from diver.losses import PolicyLoss
 from diver.losses.base import Tokens, kl_to_reference, row_weights
-from diver.methods.replay import admitted, replay_metrics, weights_of
+from diver.methods.replay import replay_metrics, weights_of
 from diver.recipe.sections import Update
 from diver.sample.policy import Policy, hidden_states, logits_of, token_logprobs
 from diver.train.batches import (
@@ -161,7 +161,7 @@ def update(
     reference: Policy | None = None,
     state: State | None = None,
     replayed: Sequence[Group] | None = None,
-    max_drift: float = 0.0,
+    reweighed: Callable[[Sequence[Group], Sequence[Group]], Sequence[Group]] | None = None,
 ) -> dict[str, float]:
     """One optimizer step for each mini-batch of groups, in order; returns the metrics `policy/*` of the batch.
 
@@ -175,7 +175,7 @@ def update(
         state: the state of the run, saved with the checkpoints; it has the anchor of a loss with one.
         replayed: groups sampled before, whose metrics are `replay/*`. All `policy/*` are of the sampled groups alone,
             except `policy/grad_norm`, which is of both.
-        max_drift: the limit of `admitted`.
+        reweighed: gives `replayed`, also with the policy's log-probs, their advantages (`Method.reweighed`).
     """
     random = torch.Generator().manual_seed(seed)
     budget = config.micro_batch_tokens
@@ -193,7 +193,7 @@ def update(
         without_terms = dataclasses.replace(loss, kl_coef=0.0, entropy_coef=0.0)
         of_all = dataclasses.replace(config, skip_zero_advantage=False)  # they need not have log-probs yet
         now = [_recomputed(policy, share, without_terms, of_all, temperature) for share in shares]
-        shares = [admitted(*pair, max_drift) for pair in zip(shares, now, strict=True)]
+        shares = [[*reweighed(*pair)] for pair in zip(shares, now, strict=True)] if reweighed else now
     for i, (mini_batch, share) in enumerate(zip(batches, shares, strict=True)):
         # Zeros, not None: AdamW leaves out a parameter without a gradient, momentum and all.
         for p in parameters:

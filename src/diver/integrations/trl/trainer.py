@@ -31,7 +31,7 @@ from diver.integrations.trl.adapter import GroupAdvantage
 from diver.integrations.trl.objective import TRAINER, config
 from diver.losses.base import Tokens, kl_to_reference, row_weights
 from diver.methods import check_replayed
-from diver.methods.replay import admitted, replay_metrics, weights_of
+from diver.methods.replay import replay_metrics, weights_of
 from diver.sample.policy import entropy
 from diver.train.batches import Row, collate, mini_batches, rows_of
 from diver.train.checkpoint import read_state, write_state
@@ -225,7 +225,7 @@ class DiverTrainer(GRPOTrainer):
         again: list[Group] = []
         if "replay" in method.needs and batches:
             found = check_replayed(method, method.replayed(state, self.problems, progress))
-            again = admitted(found, self._with_logprobs(found), method.replay.max_drift)
+            again = method.reweighed(found, self._with_logprobs(found))
         steps = [
             [
                 *_weighted([item for group in batch for item in group], method.loss.aggregation),

@@ -46,7 +46,7 @@ from diver.integrations.verl.config import KEY, NAME, Plugin, check, read_plugin
 from diver.integrations.verl.replay import Kind, MiniBatches, Replayed, add_rows, row_multiple, weights_by_key
 from diver.integrations.verl.reward import cut, ends
 from diver.methods import Decode, check_outcomes, check_replayed
-from diver.methods.replay import admitted, replay_metrics
+from diver.methods.replay import replay_metrics
 from diver.recipe.recipe import identity
 from diver.recipe.run import earlier_identity
 from diver.train.alerts import AlertLog
@@ -303,7 +303,7 @@ class DiverTrainer(PPOTrainerSync):
             group.with_each(logprobs=[of_row[key].float().numpy() for key in keys])
             for keys, group in self._replayed.items()
         ]
-        shown = admitted([*self._replayed.values()], now, self.method.replay.max_drift)
+        shown = self.method.reweighed([*self._replayed.values()], now)
         self._replayed = dict(zip(self._replayed, shown, strict=True))
 
     def _old_logprob_metrics(self, sampled: KVBatchMeta) -> dict[str, Any]:
