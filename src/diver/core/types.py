@@ -280,6 +280,11 @@ class Group:
         rollouts = tuple(r for r, k in zip(self.rollouts, kept, strict=True) if k)
         return dataclasses.replace(self, rollouts=rollouts) if rollouts else None
 
+    def joined(self, more: Self) -> Self:
+        """This group with further responses to the same problem."""
+        rollouts = [r.replace(index=len(self) + i) for i, r in enumerate(more.rollouts)]
+        return dataclasses.replace(self, rollouts=(*self.rollouts, *rollouts))
+
     def with_each(self, **columns: Sequence[Any]) -> Self:
         """This group with `name=values`: rollout i gets values[i]."""
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))

@@ -33,7 +33,7 @@ from diver.methods.replay import Replay, admitted
 Decode = Callable[[Sequence[int]], str]
 
 OBSERVED = ("textual", "equational")  # measured for every method, so that any two runs can be compared
-NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "turns", "state", "replay", "start")
+NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "turns", "state", "replay", "start", "retries")
 """What a method may need from an engine besides outcomes.
 
 - responses: the texts.
@@ -46,6 +46,7 @@ NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "turns",
 - state: a `State` that is saved with every checkpoint.
 - replay: an update that also trains on rollouts sampled before (`Method.replayed`).
 - start: responses of the policy before training to every problem (`Method.start_samples`).
+- retries: sampling a problem again within a step (`Selection.retries`).
 """
 
 LARGEST_LOGPROB = 0.01  # 0, with room for the rounding of bfloat16
@@ -67,6 +68,10 @@ class Selection:
     max_num_gen_batches: PositiveInt = 10
     """Maximum number of batches sampled for one step, where groups are filtered. The step then trains on the available
     groups."""
+    retries: Annotated[int, Bound("between 0 and 64", lambda n: 0 <= n <= 64)] = 0
+    """How often a problem without a correct response is sampled again, G responses each time, until one is correct. The
+    group then has all of them (Never Give Up, arXiv 2609.13443, where each retry has a probability, and retries spread
+    over steps). Add filter_groups to leave out what stays unsolved, as there."""
     top_p: Annotated[float, Bound("above 0 and at most 1", lambda x: 0 < x <= 1)] = 1.0
     """Below 1: train on the groups of the largest standard deviation of outcomes that together have this part of their
     sum over the batch (RAGEN-2, arXiv 2604.06268, whose release has 0.9). No other problems are sampled."""
@@ -229,6 +234,7 @@ class Method:
         needs |= {"tokens", "decode"} if self.diversity.horizon is not None else set()
         needs |= {"tokens", "grades", "keys", "state"} if self.replay.alpha else set()
         needs |= {"logprobs"} if self.replay.max_drift else set()
+        needs |= {"retries"} if self.selection.retries else set()
         needs |= {"start", "state"} if self.start_samples else set()
         needs |= {"replay"} if self.replay.alpha or type(self).replayed is not Method.replayed else set()
         return frozenset(needs.union(*(needs_of(name, self.diversity) for name in {*self.metric_names} - {*OBSERVED})))

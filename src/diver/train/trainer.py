@@ -178,6 +178,14 @@ class Trainer:
             index = draw_indices(number, train.batch_size, len(self.train.problems), seed)
             size, stream = sampling.group_size * selection.multiplier, stream_seed(seed, "sample", number)
             batch = self._sampled(index, size, stream, timings, bar)
+            for attempt in range(selection.retries):
+                unsolved = [i for i, group in enumerate(batch) if not self.method.correct(group).any()]
+                if not unsolved:
+                    break
+                retry = stream_seed(seed, "retry", number, attempt)
+                again = self._sampled([index[i] for i in unsolved], size, retry, timings, bar)
+                for i, more in zip(unsolved, again, strict=True):
+                    batch[i] = batch[i].joined(more)
             with _timed(timings, "diversity", bar):
                 shaped += self.method.shaped(batch, progress, self.decode, self.state)
             shaped, enough = without_surplus(shaped, train.batch_size)
