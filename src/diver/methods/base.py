@@ -277,7 +277,7 @@ class Method:
         shaped."""
 
     def trains_on(self, group: Group, state: State) -> bool:
-        """Whether an update trains on this sampled group, by its problem. A selection may leave out more."""
+        """Whether an update trains on this sampled group, by what `update_start` entered of its problem."""
         return True
 
     def update_start(self, group: Group, state: State) -> None:
@@ -392,7 +392,9 @@ class Method:
             pairs = zip(group.rollouts, kept, strict=True)
             rollouts = tuple(next(done) if k else r.replace(trained=False) for r, k in pairs)
             result.append(dataclasses.replace(group, rollouts=rollouts))
-        result = left_out(result, [i for i, group in enumerate(sampled) if not self.trains_on(group, context.state)])
+        if self.start_samples:
+            anchored = [i for i, group in enumerate(sampled) if not self.trains_on(group, context.state)]
+            result = left_out(result, anchored)
         if self.selection.top_p < 1:
             result = self.selection.most_varied(result)
         for group in sampled:
