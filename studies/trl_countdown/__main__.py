@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from diver.cli.train import command
+from diver.core.run_folder import by_step
 from diver.recipe.flags import parse
 from diver.sweep.plan import Plan, Setting, slug
 from diver.sweep.run import record, sweep
@@ -53,7 +54,12 @@ def main() -> None:
 def make(of: Plan, jobs: int) -> None:
     """Train the runs without a record, a seed of all engines before the next, then evaluate them."""
     seeds = sorted({seed for setting in of.settings for seed in setting.seeds})
-    runs = [training(of, s, seed) for seed in seeds for s in of.settings if not record(of, s.label, seed)]
+    runs = [
+        training(of, s, seed)
+        for seed in seeds
+        for s in of.settings
+        if not record(of, s.label, seed) and not is_trained(of, s, seed)
+    ]
     run_all(runs, of.out / "logs", jobs)
     # A sweep would train by the built-in engine, so it is given the folders. They may be gone where a record exists.
     made = [
@@ -61,6 +67,11 @@ def make(of: Plan, jobs: int) -> None:
         for s in of.settings
     ]
     sweep(dataclasses.replace(of, settings=tuple(made)), jobs)
+
+
+def is_trained(of: Plan, setting: Setting, seed: int) -> bool:
+    """Whether a run has ended, which `diver train` may have made on its own."""
+    return of.trained(setting, seed).train.steps in by_step(of.folder(setting, seed) / "checkpoints")
 
 
 def training(of: Plan, setting: Setting, seed: int) -> Run:
