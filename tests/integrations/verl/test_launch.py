@@ -58,6 +58,17 @@ def test_an_option_that_verl_does_not_have_is_refused_by_the_dry_run(monkeypatch
     assert capsys.readouterr().out.endswith("trainer.nnodes=2\n")
 
 
+def test_an_attention_that_is_not_installed_is_refused_before_the_run(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    recipe = str(Path(__file__).parents[3] / "recipes" / "quickstart.toml")
+    monkeypatch.setattr(sys, "argv", ["diver", "train", recipe, "--engine", "verl", "--run.folder", "run"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    line = "diver: verl.attention 'flash_attention_2': flash-attn is not installed; set it to 'sdpa'\n"
+    assert stop.value.code == 2 and capsys.readouterr().err.endswith(line)
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
 def test_verl_takes_the_command_of_every_recipe(path):
     recipe = load_recipe(path)
