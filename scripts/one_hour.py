@@ -149,9 +149,10 @@ def summary(found: Mapping[str, Any]) -> str:
     ]
     gaps = [Estimate(*map(number, found["difference"][k])).text(100, sign="+") for k in ks]
     versions = ", ".join(f"{name} {found['versions'][name]}" for name in ("torch", "transformers", found["engine"]))
+    commit = (found["commit"] or "unknown")[:8]
     return "\n\n".join(
         (
-            f"{found['model']} on {found['data']}, {found['device']}, {versions}, commit {(found['commit'] or 'unknown')[:8]}.",
+            f"{found['model']} on {found['data']}, {found['device']}, {versions}, commit {commit}.",
             markdown(["stage", "begun", "seconds of the last time"], times),
             markdown(
                 ["run", "steps", *(f"s/step: {part}" for part in TIMES), "sampled tokens/s", "outcome", "mismatch"],

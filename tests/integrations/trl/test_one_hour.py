@@ -1,4 +1,4 @@
-"""scripts/one_hour.sh with TRL and a tiny model, killed once in each stage. tests/integrations/vllm has it with vLLM."""
+"""scripts/one_hour.sh with TRL and a tiny model, killed once in each stage; with vLLM in tests/integrations/vllm."""
 
 import json
 import subprocess
@@ -45,7 +45,7 @@ num_samples = 4
 
 
 def reached(folder, stage):
-    """Whether a stage runs and has something to lose: the first checkpoint of a training, a response of an evaluation."""
+    """Whether a stage has something to lose: a training its first checkpoint, an evaluation its first responses."""
     of_stages = folder / "runs" / "one-hour-trl.stages"
     if not of_stages.exists() or f"{stage} begin" not in of_stages.read_text():
         return False
