@@ -43,6 +43,7 @@ def main() -> None:
     of = dataclasses.replace(
         of,
         settings=tuple(dataclasses.replace(s, seeds=arguments.seeds or s.seeds) for s in settings),
+        seeds=arguments.seeds or of.seeds,  # nothing is chosen, so a seed need not wait for the others
         baseline=settings[0].label,
     )
     try:
