@@ -9,7 +9,7 @@ from typing import Any
 from diver.core.files import write_text
 from diver.core.statistics import Estimate
 from diver.core.tables import markdown
-from diver.evaluate.comparison import difference, level
+from diver.evaluate.comparison import Values, difference, level
 from diver.evaluate.front import Pair
 from diver.sweep import records
 from diver.sweep.choose import BOUNDS, Policy, policies
@@ -41,14 +41,14 @@ def write_page(out: Path) -> Path:
 
 def gap(study: Mapping[str, Any], found: Mapping[str, Policy], more: str, less: str, k: int) -> Estimate:
     """`more` minus `less` on the held-out problems, in points."""
-    values = [
-        found[label].values(HELD_OUT, pair_of(study, label), k) if label in found else {} for label in (more, less)
-    ]
-    return Estimate(*(100 * value for value in difference(*values, BOUNDS)))
+    estimate = difference(values(study, found, more, k), values(study, found, less, k), BOUNDS)
+    return Estimate(*(100 * value for value in estimate))
 
 
-def pair_of(study: Mapping[str, Any], label: str) -> Pair:
-    return Pair(0.0 if label == UNTRAINED else 1.0, study["temperature"])
+def values(study: Mapping[str, Any], found: Mapping[str, Policy], label: str, k: int) -> Values:
+    """Seed -> Pass@k of each held-out problem; empty without a run."""
+    pair = Pair(0.0 if label == UNTRAINED else 1.0, study["temperature"])
+    return found[label].values(HELD_OUT, pair, k) if label in found else {}
 
 
 def answer(study: Mapping[str, Any], found: Mapping[str, Policy], method: str) -> str:
@@ -76,8 +76,7 @@ def table(study: Mapping[str, Any], found: Mapping[str, Policy], method: str) ->
     built_in, trl = (label_of(method, engine) for engine in study["engines"])
     rows = []
     for label in (built_in, trl, UNTRAINED):
-        values = [found[label].values(HELD_OUT, pair_of(study, label), k) if label in found else {} for k in study["k"]]
-        rows.append([label, *(level(v, BOUNDS).text(100) for v in values)])
+        rows.append([label, *(level(values(study, found, label, k), BOUNDS).text(100) for k in study["k"])])
     for name, more, less in (
         ("TRL minus built-in", trl, built_in),
         ("built-in minus untrained", built_in, UNTRAINED),

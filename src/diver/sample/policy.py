@@ -158,6 +158,7 @@ def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: b
     try:
         tokenizer = _tokenizer(path, settings, options)
         model: Any
+        loaded: Any
         model, loaded = AutoModelForCausalLM.from_pretrained(
             path,
             dtype=weights,
