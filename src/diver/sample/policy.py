@@ -157,9 +157,7 @@ def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: b
     options = {"revision": settings.revision} if settings.revision and not checkpoint else {}
     try:
         tokenizer = _tokenizer(path, settings, options)
-        model: Any
-        loaded: Any
-        model, loaded = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             path,
             dtype=weights,
             attn_implementation=settings.attention,
@@ -167,7 +165,8 @@ def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: b
             output_loading_info=True,
             **options,
         )
-        if missing := sorted(loaded["missing_keys"]):  # transformers draws them at random, with a warning
+        model, about = loaded
+        if missing := sorted(about["missing_keys"]):  # transformers draws them at random, with a warning
             raise ValueError(f"its files lack {len(missing)} weights, such as {missing[0]}")
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as e:
         name = f"model.path {settings.path!r}"
