@@ -140,10 +140,10 @@ def _in_order(options: object) -> bool:
 
 
 # The columns of lettered options, and how many of them a row must have: columns a, b and c may also be coefficients.
-_LETTERED = [
+_LETTERED = tuple(
     ([*map(name.format, letters)], 4 if (name, letters) == ("{}", LETTERS.lower()) else 2)
     for name, letters in itertools.product(COLUMNS["option"], (LETTERS, LETTERS.lower()))
-]
+)
 
 
 def options_in(row: Mapping[str, Any]) -> list[str] | dict[str, str] | None:
