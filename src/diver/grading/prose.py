@@ -51,8 +51,10 @@ SAID = compile_later(
 )
 # Words in small letters with which a statement in ASCII begins: the first letters of each "answer", and what corrects.
 # Without regard to case, i is also the Turkish ı.
-_BEGINNINGS = [word[:5] for word in (word.replace("ı", "i") for word in TABLE["answer"]) if word.isascii()]
-_BEGINNINGS += ["wait", "actually", "hmm", "sorry", "oops", "correction:", "i mean", "scratch that"]
+_BEGINNINGS = (
+    *(word[:5] for word in (word.replace("ı", "i") for word in TABLE["answer"]) if word.isascii()),
+    *("wait", "actually", "hmm", "sorry", "oops", "correction:", "i mean", "scratch that"),
+)
 _NO = compile_later(r"no(?!\w)")
 DELIMITED = compile_later(r"\$[^$]+\$|\\\(.+?\\\)|\\\[.+?\\\]")
 _NO_NUMBER = compile_later(r"[-+*/=^\\<>()\[\]{}|≈~±×÷√]|\d")
