@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, GptOssConfig
 
 from diver.core.run_folder import RunFolder
@@ -49,9 +50,9 @@ def test_a_head_that_does_more_than_is_known_is_refused(monkeypatch):
     load, doubled = AutoModelForCausalLM.from_pretrained, []
 
     def with_more(*args, **kwargs):
-        model = load(*args, **kwargs)
+        model, loaded = load(*args, **kwargs)
         model.register_forward_hook(lambda _, __, out: doubled.append(out.logits.mul_(2)))
-        return model
+        return model, loaded
 
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", with_more)
     with pytest.raises(DiverError, match="model type 'llama': its output head is not supported; TRL or verl may"):
@@ -59,11 +60,11 @@ def test_a_head_that_does_more_than_is_known_is_refused(monkeypatch):
     assert doubled
 
     def without_hidden_states(*args, **kwargs):
-        model = load(*args, **kwargs)
+        model, loaded = load(*args, **kwargs)
         model.model.register_forward_hook(lambda _, __, out: SimpleNamespace(logits=None))
         model.register_forward_hook(lambda _, __, out: out)
         model.forward = lambda **inputs: SimpleNamespace(logits=torch.zeros(1, 2, 3))
-        return model
+        return model, loaded
 
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", without_hidden_states)
     with pytest.raises(DiverError, match="model type 'llama': its output head is not supported; TRL or verl may"):
@@ -74,13 +75,23 @@ def test_weights_that_are_not_numbers_are_refused(monkeypatch):
     load = AutoModelForCausalLM.from_pretrained
 
     def broken(*args, **kwargs):
-        model = load(*args, **kwargs)
+        model, loaded = load(*args, **kwargs)
         model.model.norm.weight.data[0] = float("nan")
-        return model
+        return model, loaded
 
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", broken)
     with pytest.raises(DiverError, match="model type 'llama': its logits are NaN, so some of its weights are"):
         load_policy(Model())
+
+
+def test_a_folder_that_lacks_weights_is_refused(tmp_path):
+    """transformers draws what it does not find at random. verl's checkpoints with LoRA have no weight by its name."""
+    shutil.copytree(policy_folder(), tmp_path / "policy")
+    weights = load_file(tmp_path / "policy" / "model.safetensors")
+    adapted = {name.replace("q_proj.", "q_proj.base_layer."): value for name, value in weights.items()}
+    save_file(adapted, tmp_path / "policy" / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(DiverError, match=r"its files lack \d weights, such as model.layers.0.self_attn.q_proj.weight"):
+        load_policy(Model(path=str(tmp_path / "policy")))
 
 
 def test_an_attention_whose_masks_are_of_another_kind_is_refused():

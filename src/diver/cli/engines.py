@@ -120,6 +120,9 @@ def by_verl(recipe: Recipe, options: Sequence[str], *, dry_run: bool, problems_o
         return
     if not problems_only and importlib.util.find_spec("verl") is None:
         raise DiverError(f"{missing('verl')}; --dry-run gives the command, --problems-only writes the problems")
+    lacks_flash = not any(map(importlib.util.find_spec, ("flash_attn", "kernels")))  # transformers takes either
+    if not problems_only and lacks_flash and recipe.verl.attention.startswith("flash"):
+        raise DiverError(f"verl.attention {recipe.verl.attention!r}: flash-attn is not installed; set it to 'sdpa'")
     from diver.integrations.verl.parquet import write_problems
     from diver.train.prepare import prepare
 

@@ -157,9 +157,17 @@ def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: b
     options = {"revision": settings.revision} if settings.revision and not checkpoint else {}
     try:
         tokenizer = _tokenizer(path, settings, options)
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            path, dtype=weights, attn_implementation=settings.attention, trust_remote_code=False, **options
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            path,
+            dtype=weights,
+            attn_implementation=settings.attention,
+            trust_remote_code=False,
+            output_loading_info=True,
+            **options,
         )
+        model, about = loaded
+        if missing := sorted(about["missing_keys"]):  # transformers draws them at random, with a warning
+            raise ValueError(f"its files lack {len(missing)} weights, such as {missing[0]}")
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as e:
         name = f"model.path {settings.path!r}"
         advice = (

@@ -3,6 +3,7 @@
 import dataclasses
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,17 @@ def test_an_option_that_verl_does_not_have_is_refused_by_the_dry_run(monkeypatch
     monkeypatch.setattr(sys, "argv", [*words, "trainer.nnodes=2"])
     cli.main()
     assert capsys.readouterr().out.endswith("trainer.nnodes=2\n")
+
+
+def test_an_attention_that_is_not_installed_is_refused_before_the_run(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    recipe = str(Path(__file__).parents[3] / "recipes" / "quickstart.toml")
+    monkeypatch.setattr(sys, "argv", ["diver", "train", recipe, "--engine", "verl", "--run.folder", "run"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    line = "diver: verl.attention 'flash_attention_2': flash-attn is not installed; set it to 'sdpa'\n"
+    assert stop.value.code == 2 and capsys.readouterr().err.endswith(line)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)
@@ -135,6 +147,43 @@ def test_a_relative_folder_is_the_same_place_for_every_worker(tmp_path, monkeypa
         dataclasses.replace(make_recipe({}), run=dataclasses.replace(make_recipe({}).run, folder="a"))
     )
     assert config.data.train_files == str(tmp_path / "a" / "verl" / "train.parquet")
+
+
+CARRIED = {
+    "LoRA": ["actor_rollout_ref.model.lora_rank=8", "actor_rollout_ref.model.lora_alpha=16"],
+    "rollout correction": [
+        "algorithm.rollout_correction.rollout_is=token",
+        "algorithm.rollout_correction.rollout_is_threshold=2.0",
+        "algorithm.rollout_correction.rollout_rs=token_k1",
+        "algorithm.rollout_correction.rollout_rs_threshold=0.5_2.0",
+        "actor_rollout_ref.rollout.calculate_log_probs=true",
+    ],
+    "sequence parallelism": [
+        "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size=2",
+        "actor_rollout_ref.ref.fsdp_config.ulysses_sequence_parallel_size=2",
+    ],
+}
+"""Options of verl that stay the user's beside our method."""
+
+
+@pytest.mark.parametrize("method", ["clip-higher", "diver-mix", "verified-replay"])
+@pytest.mark.parametrize("name", CARRIED)
+def test_options_that_stay_the_users(name, method):
+    """verl composes them with our command, our trainer accepts them, and none of them is changed."""
+    recipe = make_recipe({"method": {"name": method}, "verl": {"gpus": 2}, "train": {"mini_batch_size": 16}})
+    composed = compose(command(recipe, CARRIED[name]))
+    select = partial(OmegaConf.select, composed)
+    check(recipe.method, select)
+    for option in CARRIED[name]:
+        key, _, value = option.partition("=")
+        assert str(select(key)).lower() == value
+
+
+def test_rollout_correction_in_place_of_old_log_probs_is_refused_with_replay():
+    recipe = make_recipe({"method": {"name": "verified-replay"}})
+    composed = compose(command(recipe, ["algorithm.rollout_correction.bypass_mode=true"]))
+    with pytest.raises(DiverError, match="algorithm.rollout_correction.bypass_mode=true with method.replay: replayed"):
+        check(recipe.method, partial(OmegaConf.select, composed))
 
 
 RECIPE = """
