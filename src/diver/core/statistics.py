@@ -134,6 +134,24 @@ def effective_number(diversity: float) -> float:
     return 1.0 / (1.0 - diversity) if diversity < 1 else np.nan
 
 
+WIDE = 0.2
+"""The widest interval of a fraction that is not remarked on."""
+
+
+def enough(rows: Iterable[tuple[str, Estimate, int]]) -> str:
+    """How many problems would do, in a sentence, where the widest 95 % interval of fractions is wider than `WIDE`.
+
+    Args:
+        rows: a label, its estimate and the number of problems, for each of the fractions.
+    """
+    widths = [(e.high - e.low, label, problems) for label, e, problems in rows if e.high - e.low > WIDE]
+    if not widths:
+        return ""
+    width, label, problems = max(widths)
+    most = math.ceil(problems * (width / WIDE) ** 2)  # the width falls with the root of the number
+    return f"{label} has an interval of {100 * width:.0f} points: about {most:,} problems, not {problems:,}, give 20."
+
+
 DISTINCT = {True: "distinct", False: "written differently"}
 PAIRS = {exact: f"correct pairs {words}" for exact, words in DISTINCT.items()}
 EFFECTIVE = {True: "effective solutions", False: "effective sets of formulas"}

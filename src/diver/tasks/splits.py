@@ -6,6 +6,7 @@ from dataclasses import replace
 from diver.core.seeds import stream_seed
 from diver.core.types import Problem
 from diver.recipe.data import Data, Source
+from diver.recipe.sections import Evaluation
 from diver.tasks.sources import load_problems, question_only
 from diver.tasks.testbeds import generate, is_testbed
 
@@ -14,27 +15,32 @@ def load(data: Data, eval_source: Source | None, eval_count: int) -> tuple[list[
     """Training problems, `eval_count` held-out ones, and notes for the log.
 
     Without `eval_source`, a testbed generates its held-out problems. For other data they are a random part of the
-    training data, at most a tenth, which is then not trained on. This part is the same for every `run.seed`, so that
-    seeds can be compared.
+    training data, which is then not trained on. This part is the same for every `run.seed`, so that seeds can be
+    compared.
     """
     train, notes = _read(data, data, "data")
     if eval_source is None and is_testbed(data.path):
         eval_source = replace(data, limit=None)
+    asked, which = f"evaluate.problems = {eval_count}", "others of it"
     if not eval_count:
         held_out: list[Problem] = []
     elif eval_source is None:
-        total = len(train)
         train, held_out = _hold_out(train, eval_count)
-        key = "evaluate.problems" + (f" = {eval_count}, but at most a tenth" if len(held_out) < eval_count else "")
-        notes.append(f"{data.path}: {len(held_out)} of {total} problems are held out for evaluation ({key})")
+        asked += ", which is more than half" * (len(held_out) < eval_count)
     else:
         held_out, more = _read(eval_source, data, "evaluate.source", eval_count)
         notes += more
+        if eval_source.path != data.path:
+            which = f"of {eval_source.path}"
+        elif eval_source.split != data.split:
+            which = f"of its split {eval_source.split}"
         if data.verifier != "auto" and (others := {p.verifier for p in held_out} - {data.verifier}):
             notes.append(
                 f"{eval_source.path}: graded by {', '.join(sorted(others))}, and {data.path} by {data.verifier}; "
                 "evaluate.source.verifier names another grader"
             )
+    to_evaluate = f"{len(held_out):,} {which}" if held_out else "none"
+    notes.insert(0, f"problems: {len(train):,} of {data.path} to train on, {to_evaluate} to evaluate on ({asked})")
     trained = set(map(_words, train))
     if both := sum(_words(problem) in trained for problem in held_out):
         notes.append(
@@ -64,7 +70,8 @@ def _words(problem: Problem) -> str:
 
 
 def _hold_out(problems: list[Problem], count: int) -> tuple[list[Problem], list[Problem]]:
-    """At most a tenth of the problems, or one of two to nine; a single one is for training."""
-    count = min(count, max(len(problems) // 10, int(len(problems) > 1)))
+    """`count` problems of the data, whatever it is, and one at least to train on; of the default at most half."""
+    most = len(problems) // 2 if count == Evaluation.problems else len(problems) - 1
+    count = min(count, most)
     order = random.Random(stream_seed(0, "held out")).sample(range(len(problems)), len(problems))
     return [problems[i] for i in sorted(order[count:])], [problems[i] for i in sorted(order[:count])]
