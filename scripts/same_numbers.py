@@ -133,8 +133,7 @@ def recipe_in(tree: Tree, run: str) -> str:
             short.write_text(
                 f'model.path = "countdown"\ndata.path = "countdown"\nmethod.name = "{method["name"]}"\n{sizes}'
             )
-            every = ["--all_keys"] * ("--all_keys" in tree.diver("train", "--help", "all"))  # an older tree prints all
-            printed.write_text(tree.diver("train", str(short), "--dry-run", *every))
+            printed.write_text(tree.diver("train", str(short), "--dry-run"))
     text = printed.read_text()
     tables = json.loads(text) if text.startswith("{") else tomllib.loads(text)  # an older tree prints JSON
     known = {name for name, _ in flat(tables)}

@@ -41,9 +41,9 @@ def numbered(tmp_path, count):
 def test_problems_set_aside_leave_the_training(tmp_path):
     data = numbered(tmp_path, 60)
     train, held_out, notes = load(data, None, 5)
-    others = f"problems: 55 of {data.path} to train on, 5 others of it to evaluate on (evaluate.problems = 5)"
+    others = f"problems: 55 of {data.path} to train on, 5 of {data.path} to evaluate on (evaluate.problems = 5)"
     assert notes == [others]
-    none = f"problems: 60 of {data.path} to train on, none to evaluate on (evaluate.problems = 0)"
+    none = f"problems: 60 of {data.path} to train on, 0 of {data.path} to evaluate on (evaluate.problems = 0)"
     assert load(data, None, 0)[2] == [none]
     assert len(train) == 55 and len(held_out) == 5 and not {p.id for p in train} & {p.id for p in held_out}
     assert [p.id for p in load(data, None, 5)[1]] == [p.id for p in held_out]
@@ -76,7 +76,7 @@ def test_the_number_of_held_out_problems_is_obeyed(tmp_path, problems, asked, he
     data = numbered(tmp_path, problems)
     train, held_out, (note,) = load(data, None, asked)
     assert (len(train), len(held_out)) == (problems - held, held)
-    assert f"problems: {problems - held} of" in note and (held == 0 or f" {held} others of it" in note)
+    assert f"problems: {problems - held} of" in note and (held == 0 or f" {held} of " in note)
 
 
 def test_three_hundred_problems_train_with_the_default_sizes(tmp_path):
@@ -134,7 +134,8 @@ def test_too_few_problems_to_train_on_are_accounted_for(tmp_path):
     assert str(caught.value) == (
         f"train.batch_size: 12 problems in a step, but {recipe.data.path!r} has only 11 to train on; lower it, and "
         "train.mini_batch_size, which must divide it; "
-        f"problems: 12 of {recipe.data.path} to train on, 8 others of it to evaluate on (evaluate.problems = 8); "
+        f"problems: 12 of {recipe.data.path} to train on, 8 of {recipe.data.path} to evaluate on "
+        "(evaluate.problems = 8); "
         "1 of 12 prompts are longer than sample.max_prompt_tokens (32) and were skipped"
     )
 

@@ -17,7 +17,6 @@ from diver.core.files import table
 from diver.core.run_folder import RunFolder, set_aside
 from diver.core.settings import Errors
 from diver.core.types import DiverError
-from diver.methods import Method
 from diver.recipe.load import RecipeArguments, parse_arguments, parse_seeds
 from diver.recipe.recipe import Recipe, make_recipe
 from diver.recipe.run import open_run
@@ -38,8 +37,6 @@ class TrainArguments(RecipeArguments):
     the first prompt is shown. With TRL, print its GRPOConfig and the keys that it does not take; its fields are checked
     where TRL is installed. With verl, print its command, which needs neither verl nor the model. Neither data nor
     verifier is checked then."""
-    all_keys: bool = False
-    """With --dry-run, print the keys that have their defaults, too."""
     estimate: bool = False
     """With --dry-run, run two steps and a part of the evaluation, keep nothing, and estimate the duration. Built-in
     engine only."""
@@ -54,13 +51,16 @@ class TrainArguments(RecipeArguments):
 
 
 COMMON = {
-    "the run": "run.engine run.folder run.seed seeds jobs dry_run all_keys estimate restart",
+    "the run": "run.engine run.folder run.seed seeds jobs dry_run estimate restart",
     "model, data and method": "model.path data.path data.verifier method.name method.shaping.coef",
     "sampling and training": "sample.group_size sample.temperature sample.max_tokens sample.max_num_seqs "
     "train.steps train.batch_size train.mini_batch_size train.learning_rate train.save_steps train.micro_batch_tokens",
     "evaluation and loggers": "evaluate.problems evaluate.every evaluate.num_samples evaluate.temperature log.to",
     "TRL and verl": "trl.lora_rank trl.vllm verl.nodes verl.gpus problems_only",
 }
+
+
+ESTIMATED = "is for --dry-run of one run by the built-in engine"
 
 
 def command(args: Sequence[str]) -> None:
@@ -92,7 +92,7 @@ def command(args: Sequence[str]) -> None:
         errors.raise_found()
         print(*notes, sep="\n", file=sys.stderr)
         print(duration_of(recipe) if arguments.estimate else "duration: --estimate measures it", file=sys.stderr)
-        print(as_toml(recipe, arguments.all_keys), end="")
+        print(as_toml(recipe), end="")
     else:
         train(recipe, arguments.restart)
 
@@ -116,49 +116,26 @@ def check_flags(arguments: TrainArguments, args: Sequence[str], options: Sequenc
         (engine != "verl" and arguments.problems_only, "command line: --problems-only: is for --engine verl"),
         (engine != "verl" and options, "command line: --: options of the engine follow, which is for --engine verl"),
         (seeds is not None and seed_given, f"--run.seed: the seeds are those of --seeds {seeds}; give one of the two"),
-        (
-            arguments.estimate and (other or seeds or not arguments.dry_run),
-            "command line: --estimate: is for --dry-run of one run by the built-in engine",
-        ),
-        (arguments.all_keys and not arguments.dry_run, "command line: --all-keys: is for --dry-run"),
+        (arguments.estimate and (other or seeds or not arguments.dry_run), f"command line: --estimate: {ESTIMATED}"),
         (seeds is None and jobs > 1, f"--jobs {jobs}: is for the runs of --seeds, and this is one run"),
     ):
         if wrong:
             raise DiverError(message)
 
 
-def as_toml(recipe: Recipe, all_keys: bool = False) -> str:
-    """The keys that differ from the defaults of the method, or all keys, as a file that gives the same recipe.
-
-    A key without a value is left out, as are the sections of the other engines where they have their defaults.
-    """
+def as_toml(recipe: Recipe) -> str:
+    """The keys that differ from the defaults of the method and of the loss, as a file that gives the same recipe."""
     import tomli_w
 
-    def with_values(table: Mapping[str, Any]) -> dict[str, Any]:
-        known = {key: value for key, value in table.items() if value is not None}
-        return {key: with_values(value) if isinstance(value, Mapping) else value for key, value in known.items()}
+    def differing(table: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
+        default = default if table.get("name") == default.get("name") else {}  # another loss has other defaults
+        known = {key: value for key, value in table.items() if value is not None and value != default.get(key)}
+        return {k: differing(v, default.get(k) or {}) if isinstance(v, Mapping) else v for k, v in known.items()}
 
-    tables = with_values(dataclasses.asdict(recipe))
-    if not all_keys:
-        default = make_recipe({"method": {"name": recipe.method.name}})
-        return tomli_w.dumps(changed(recipe, default, tables)) + "\n# --all-keys adds the keys that have defaults.\n"
-    for engine in ("verl", "trl"):
-        if getattr(recipe, engine) == getattr(Recipe, engine):
-            del tables[engine]
-    return tomli_w.dumps(tables)
-
-
-def changed(given: Any, default: Any, tables: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of `tables`, which are those of `given`, that differs from `default`; the name of a method is in it."""
-    found: dict[str, Any] = {}
-    for name, value in tables.items():
-        mine, usual = getattr(given, name), getattr(default, name)
-        if dataclasses.is_dataclass(mine) and type(mine) is type(usual):
-            inner = changed(mine, usual, value)
-            found |= {name: inner} if inner else {}
-        elif mine != usual or (name == "name" and isinstance(given, Method)):
-            found[name] = value
-    return found
+    name = recipe.method.name
+    tables = differing(*map(dataclasses.asdict, (recipe, make_recipe({"method": {"name": name}}))))
+    tables["method"] = {"name": name, **tables.get("method", {})}
+    return tomli_w.dumps(tables) + "\n# The other keys have their defaults, which --help all shows.\n"
 
 
 def duration_of(recipe: Recipe) -> str:
@@ -170,14 +147,11 @@ def duration_of(recipe: Recipe) -> str:
         recipe = dataclasses.replace(recipe, run=dataclasses.replace(recipe.run, folder=f"{aside}/run"))
         with contextlib.closing(open_run(recipe)) as folder:
             step, response = Trainer(recipe, folder).measured()
-    train, held_out = recipe.train, recipe.evaluate
-    between = (train.steps - 1) // held_out.every if held_out.every else 0
+    steps, held_out = recipe.train.steps, recipe.evaluate
+    between = (steps - 1) // held_out.every if held_out.every else 0
     evaluations = response * (2 * held_out.num_samples + between * held_out.num_samples_in_training)
-    return (
-        f"duration: about {duration(train.steps * step + evaluations)}, of which {train.steps} steps take "
-        f"{duration(train.steps * step)} and evaluations {duration(evaluations)}, by two steps on this machine now; "
-        "longer or shorter responses change it"
-    )
+    parts = f"{steps} steps take {duration(steps * step)} and evaluations {duration(evaluations)}"
+    return f"duration: about {duration(steps * step + evaluations)}, of which {parts}, by two steps on this machine now"
 
 
 def train(recipe: Recipe, restart: bool = False) -> None:
@@ -236,7 +210,7 @@ def train_seeds(arguments: TrainArguments) -> None:
                     print(words, file=sys.stderr)  # the run itself says it in its log
     print(*notes_of(recipes[0]), sep="\n", file=sys.stderr)
     if arguments.dry_run:
-        print(as_toml(arguments.recipe, arguments.all_keys))
+        print(as_toml(arguments.recipe))
         print("# Each run has a seed and a folder of its own:", *(f"#   {r.folder}" for r in recipes), sep="\n")
         return
     run_all(

@@ -350,7 +350,8 @@ def compare_variants(found: Mapping[str, Runs], baseline: str | None = None) -> 
     baseline = baseline or (BEFORE if len(trained) == 1 and BEFORE in found else trained[0])
     if baseline not in found:
         raise DiverError(f"--baseline {baseline!r}: there is no such variant; there are {', '.join(map(repr, found))}")
-    tables = {"levels": levels(found), "differences": differences(found, baseline)}
+    of_changes = differences(found, baseline)
+    tables = {"levels": levels(found), "differences": of_changes}
     bands = {}
     for label, seeds in _others(found, baseline).items():
         before, after = ([found[of][seed] for seed in sorted(seeds)] for of in (baseline, label))
@@ -358,14 +359,12 @@ def compare_variants(found: Mapping[str, Runs], baseline: str | None = None) -> 
             bands[label] = band
     words = {name: f"{name}, {band.about}: {band.text(name, baseline)}" for name, band in bands.items()}
     known = {name: table for name, table in tables.items() if table.rows}
-    problems = len(next(iter(found[baseline].values()))["per_problem"])
-    changes = [
-        (f"{name} {tables['differences'].of}, {measure.title}", cell, problems)
-        for name, cells in tables["differences"].rows.items()
-        for measure, cell in zip(tables["differences"].measures, cells, strict=True)
-        if isinstance(cell, Estimate) and measure.name.startswith("pass@")
-    ]
-    return Compared(found, known, bands, [*left_out(found, baseline), *filter(None, [enough(changes)])], words)
+    problems, ks = (len(next(iter(found[baseline].values()))[key]) for key in ("per_problem", "k"))
+    first = {
+        name: [cell for cell in cells[:ks] if isinstance(cell, Estimate)] for name, cells in of_changes.rows.items()
+    }
+    few = enough((f"{name} {of_changes.of}", cell, problems) for name, cells in first.items() for cell in cells)
+    return Compared(found, known, bands, [*left_out(found, baseline), *filter(None, [few])], words)
 
 
 def left_out(found: Mapping[str, Runs], baseline: str) -> list[str]:

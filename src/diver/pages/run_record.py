@@ -184,10 +184,8 @@ def conclusions(run: RunRecord) -> list[Part]:
     """The parts of the sentence, each rose or fell or nothing, with its words."""
     norms = run.column("policy/grad_norm")
     if len(norms) and not norms.any():
-        why = obstacle(run, 0.0)
-        return [
-            ("", f"None of the {counted(len(norms), 'step')} had a gradient, so nothing was learned{why and ': '}{why}")
-        ]
+        why = (why := obstacle(run, 0.0)) and f": {why}"
+        return [("", f"None of the {counted(len(norms), 'step')} had a gradient, so nothing was learned{why}")]
     parts = verdict(compare(run))
     if not parts:
         return [("", f"A run of {progress(run)}, not evaluated after training yet")]

@@ -21,26 +21,24 @@ def load(data: Data, eval_source: Source | None, eval_count: int) -> tuple[list[
     train, notes = _read(data, data, "data")
     if eval_source is None and is_testbed(data.path):
         eval_source = replace(data, limit=None)
-    asked, which = f"evaluate.problems = {eval_count}", "others of it"
+    key = f"evaluate.problems = {eval_count}"
     if not eval_count:
         held_out: list[Problem] = []
     elif eval_source is None:
         train, held_out = _hold_out(train, eval_count)
-        asked += ", which is more than half" * (len(held_out) < eval_count)
+        key += ", which is more than half" * (len(held_out) < eval_count)
     else:
         held_out, more = _read(eval_source, data, "evaluate.source", eval_count)
         notes += more
-        if eval_source.path != data.path:
-            which = f"of {eval_source.path}"
-        elif eval_source.split != data.split:
-            which = f"of its split {eval_source.split}"
         if data.verifier != "auto" and (others := {p.verifier for p in held_out} - {data.verifier}):
             notes.append(
                 f"{eval_source.path}: graded by {', '.join(sorted(others))}, and {data.path} by {data.verifier}; "
                 "evaluate.source.verifier names another grader"
             )
-    to_evaluate = f"{len(held_out):,} {which}" if held_out else "none"
-    notes.insert(0, f"problems: {len(train):,} of {data.path} to train on, {to_evaluate} to evaluate on ({asked})")
+    sizes = (
+        f"{len(train):,} of {data.path} to train on, {len(held_out):,} of {(eval_source or data).path} to evaluate on"
+    )
+    notes.insert(0, f"problems: {sizes} ({key})")
     trained = set(map(_words, train))
     if both := sum(_words(problem) in trained for problem in held_out):
         notes.append(
@@ -72,6 +70,6 @@ def _words(problem: Problem) -> str:
 def _hold_out(problems: list[Problem], count: int) -> tuple[list[Problem], list[Problem]]:
     """`count` problems of the data, whatever it is, and one at least to train on; of the default at most half."""
     most = len(problems) // 2 if count == Evaluation.problems else len(problems) - 1
-    count = min(count, most)
     order = random.Random(stream_seed(0, "held out")).sample(range(len(problems)), len(problems))
-    return [problems[i] for i in sorted(order[count:])], [problems[i] for i in sorted(order[:count])]
+    train, held_out = order[min(count, most) :], order[: min(count, most)]
+    return [problems[i] for i in sorted(train)], [problems[i] for i in sorted(held_out)]
