@@ -58,7 +58,7 @@ class Person:
         print(f"\n$ {command}{f'   + {more}' if more else ''}", flush=True)
         words = {"cwd": self.folder, "env": self.env, "text": True}
         done = subprocess.run(f"{command} {more}", shell=True, stdout=-1, stderr=subprocess.STDOUT, **words)
-        lines = [line for line in done.stdout.splitlines() if line.strip()]
+        lines = [line for line in done.stdout.splitlines() if line.strip() and not line.startswith("Updating files")]
         left_out = [f"... {len(lines) - LAST} lines before"] * (len(lines) > LAST)
         print("\n".join(f"    {line[:160]}" for line in [*left_out, *lines[-LAST:]]), flush=True)
         if done.returncode:

@@ -182,6 +182,6 @@ def test_what_cannot_be_a_verifier_is_one_line(name, message):
 
 def test_a_verifier_that_fails_says_its_reason_once(caplog):
     """40 failures of one reason are one line with their number."""
-    assert {*grade([("raise", replace(PROBLEM, id=f"p{i}")) for i in range(40)], SETTINGS)} == {Grade.ERROR}
+    assert {*grade([("quote", replace(PROBLEM, id=f"p{i}")) for i in range(40)], SETTINGS)} == {Grade.ERROR}
     (line,) = [record.getMessage() for record in caplog.records]
-    assert line.startswith("answer 'raise' and 39 others: error (")
+    assert line.startswith("answer 'quote' and 39 others: error (")

@@ -60,9 +60,6 @@ COMMON = {
 }
 
 
-ESTIMATED = "is for --dry-run of one run by the built-in engine"
-
-
 def command(args: Sequence[str]) -> None:
     """Train a policy from a recipe, evaluate it, and write a report; also with TRL or verl."""
     end = args.index("--") if "--" in args else len(args)
@@ -116,7 +113,7 @@ def check_flags(arguments: TrainArguments, args: Sequence[str], options: Sequenc
         (engine != "verl" and arguments.problems_only, "command line: --problems-only: is for --engine verl"),
         (engine != "verl" and options, "command line: --: options of the engine follow, which is for --engine verl"),
         (seeds is not None and seed_given, f"--run.seed: the seeds are those of --seeds {seeds}; give one of the two"),
-        (arguments.estimate and (other or seeds or not arguments.dry_run), f"command line: --estimate: {ESTIMATED}"),
+        (arguments.estimate and (other or seeds or not arguments.dry_run), "--estimate: is for --dry-run of one run"),
         (seeds is None and jobs > 1, f"--jobs {jobs}: is for the runs of --seeds, and this is one run"),
     ):
         if wrong:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 NARROWER, LEVEL = "Pass@1 rises while Pass@k falls", 0.95  # the alert of evaluations, and the level of its intervals
 COMPARED_STEPS = 5
-MOST = 0.8  # of the groups without a difference in outcome, as for the alert
 STAGES = ("sample", "verify", "diversity", "update")  # parts of a step whose times are logged
 
 
@@ -192,8 +191,11 @@ def conclusions(run: RunRecord) -> list[Part]:
     return [("", f"After {counted(max(run.evaluations), 'step')}"), *parts]
 
 
-def obstacle(run: RunRecord, most: float = MOST) -> str:
-    """Why more than `most` of the groups had no difference in outcome, and what to change; else empty."""
+def obstacle(run: RunRecord, most: float = 0.8) -> str:
+    """Why more than `most` of the groups had no difference in outcome, and what to change; else empty.
+
+    The default is the limit of the alert on groups without a correct response.
+    """
     correct, none = (run.column(f"group/solve_{part}").mean() for part in ("all", "none"))
     if correct > max(most, none):
         return f"in {correct:.0%} of the groups every response was correct: take harder problems"

@@ -119,11 +119,6 @@ def rules() -> Sequence[Rule]:
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["level"]
 
 
-def limit_of(rule: Rule) -> float:
-    """The limit of a level: its `above` or its `below`."""
-    return float(rule["above"] if "above" in rule else rule["below"])
-
-
 @cache
 def _rates() -> Mapping[str, Mapping[str, Any]]:
     """alert_rates.toml, empty without the file: title -> its limit, and on how many of how many runs it fired."""
