@@ -139,7 +139,7 @@ class Evaluation:
     """Source of the held-out problems. Default: the held-out problems of a testbed, else a part of the training data,
     which is then excluded from training."""
     problems: NonNegativeInt = 64
-    """Number of held-out problems; 0: no evaluation. Of the default, at most half of the training data. With the
+    """Number of held-out problems; 0: no evaluation. The default takes at most half of the training data. With the
     defaults, an evaluation before or after training samples as many responses as one rollout step, 64 x 16 = 128 x
     8."""
     every: NonNegativeInt = 0

@@ -68,7 +68,7 @@ def _words(problem: Problem) -> str:
 
 
 def _hold_out(problems: list[Problem], count: int) -> tuple[list[Problem], list[Problem]]:
-    """`count` problems of the data, whatever it is, and one at least to train on; of the default at most half."""
+    """The training problems, at least one, and `count` held-out ones; the default takes at most half."""
     most = len(problems) // 2 if count == Evaluation.problems else len(problems) - 1
     order = random.Random(stream_seed(0, "held out")).sample(range(len(problems)), len(problems))
     train, held_out = order[min(count, most) :], order[: min(count, most)]
