@@ -32,7 +32,7 @@ step() { # the time at which it begins; estimates are for the recipe above
 }
 
 for method in $methods; do
-  step "train $method (estimate: 60 steps of 25 s, 25 minutes)"
+  step "train $method (estimate: 60 steps of 25 s, 25 minutes; verl also validates before and after, 2 minutes)"
   diver train "$recipe" --engine "$engine" --method "$method" --run.folder "runs/$engine-$method" "$@"
 done
 case " $* " in *" --dry-run "*) exit 0 ;; esac

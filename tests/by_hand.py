@@ -32,21 +32,22 @@ NO_SCALE = {"max-rl"}
 # Only which outcomes reach the threshold counts, or that and GRPO's A.
 THRESHOLD = {
     *("pass-at-k", "pkpo", "w-reinforce", "f-grpo", "difficulty-weight", "ucpo", "xrpo", "ds-grpo"),
-    *("outcome-batch", "outcome-ucb-con", "outcome-ucb-mean"),
+    *("bbg", "outcome-batch", "outcome-ucb-con", "outcome-ucb-mean"),
 }
 # A bonus, a penalty or beta is relative to the 1 that a correct response has more than a wrong one; or r is multiplied.
 UNIT = {
     *("diver-td", "diver-ed", "diver-mix", "diver-annealed", "diver-actions"),
-    *("rs-grpo", "rep-exp", "cde", "darling", "poly-epo", "dra-grpo", "unlikeliness"),
+    *("rs-grpo", "mmpo", "rep-exp", "cde", "darling", "poly-epo", "dra-grpo", "unlikeliness"),
 }
 # `diver.advantages` refuses them, because they select responses, need grades or replay rollouts.
 # The threshold counts in three; the penalty of dapo is relative to 1.
-ELSEWHERE = {"psr", "nsr", "dapo", "evol-rl", "verified-replay"}
+ELSEWHERE = {"psr", "nsr", "dapo", "evol-rl", "verified-replay", "dph-rl", "pba"}
 
 KNOWN = FREE | PROPORTIONAL | NO_SCALE | THRESHOLD | UNIT | ELSEWHERE
 
 # As `diver methods` marks them: B built-in, T TRL, D DiverTrainer, V verl, M ms-swift, S slime, K SkyRL,
-# C tinker-cookbook, A diver.advantages. DiverTrainer runs all.
+# C tinker-cookbook, A diver.advantages. DiverTrainer runs all but those that sample the
+# starting policy.
 MARKS = dict(
     line.split(maxsplit=1)
     for line in """
@@ -97,6 +98,10 @@ uniqueness-aware  B . D V . . . . A
 outcome-batch     B . D V . . . . A
 outcome-ucb-con   B . D V . . . . A
 outcome-ucb-mean  B . D V . . . . A
+bbg               B T D V M S K C A
+mmpo              B T D V M S K C A
+dph-rl            B . . . . . . . .
+pba               B . . . . . . . .
 """.strip().splitlines()
 )
 

@@ -29,7 +29,7 @@ from waiting import until
 from diver.cli import browse, compare, grade, measure, train
 from diver.cli import eval as eval_
 from diver.cli.compare import CompareArguments
-from diver.cli.main import COMMANDS, own_commands
+from diver.cli.main import COMMANDS, VERBS
 from diver.cli.train import TrainArguments
 from diver.core.extras import STUDIES, added
 from diver.core.files import JsonlLog
@@ -898,7 +898,7 @@ def test_help_teaches():
     assert code == 0 and "--problems_only" in out and "actor_rollout_ref.rollout.n" in out
     code, out, _ = diver("--help")
     listed = [line for line in out.splitlines() if line.startswith("  ")]
-    assert code == 0 and [line.split()[0] for line in listed] == [*own_commands(), *added(COMMANDS)]
+    assert code == 0 and [line.split()[0] for line in listed] == [*VERBS, *added(COMMANDS)]
     assert len({len(re.match(r"  \S+ +", line)[0]) for line in listed}) == 1  # the second column is one
 
 
@@ -952,7 +952,7 @@ def test_a_method_is_shown_with_its_formula_source_needs_defaults_and_engines():
     assert "its advantages do not sum to 0 in a group, and tinker-cookbook subtracts their mean" in words
 
 
-HELP = [(verb, "--help", *more) for verb in (*own_commands(), *added(COMMANDS)) for more in ((), ("all",))]
+HELP = [(verb, "--help", *more) for verb in (*VERBS, *added(COMMANDS)) for more in ((), ("all",))]
 ENGINE_HELP = [("train", "--engine", engine, "--help", "all") for engine in ("trl", "verl")]
 
 

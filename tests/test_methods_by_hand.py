@@ -60,6 +60,9 @@ def advantages(*args, **options):
         ("f-grpo", {}, math.sqrt(3 / 4) * SQRT3, -math.sqrt(3 / 4) / SQRT3),
         ("f-grpo", {"gamma": 2}, 9 / 16 * SQRT3, -9 / 16 / SQRT3),
         # w(1/4) = 0.4 + 1.1 / (1 + e^-5), w(3/4) = 0.4 + 1.1 / 2
+        ("mmpo", {}, 3 / 4 * (1 + 2 * 3 / 4 + 3 * 9 / 16 + 4 * 27 / 64), -1 / 4 * (1 + 3 / 2 + 27 / 16 + 27 / 16)),
+        ("mmpo", {"moments": 1}, 3 / 4, -1 / 4),  # dr-grpo
+        ("bbg", {}, SQRT3, -1 / SQRT3),  # u(1) / u(1)
         ("difficulty-weight", {}, (0.4 + 1.1 / (1 + math.exp(-5))) * SQRT3, -0.95 / SQRT3),
         ("w-reinforce", {}, 0.1, -1),
     ],
@@ -152,6 +155,7 @@ WEIGHT = {  # A = (r - p) w(p), with G = 8
     "dr-grpo": lambda p: 1,
     "max-rl": lambda p: 1 / p,
     "rs-grpo": lambda p: (E2 - 1) / (2 * (1 + p * (E2 - 1))),
+    "mmpo": lambda p: sum(k * (1 - p) ** (k - 1) for k in (1, 2, 3, 4)),
     "f-grpo": lambda p: math.sqrt(1 - p) / math.sqrt(p * (1 - p)),
     # sets of 4 without a correct response: C(8 - c, 4) of C(8, 4) = 70
     "pass-at-k": lambda p: math.sqrt((f := math.comb(round(8 - 8 * p), 4)) / (70 - f)) / (1 - p),
@@ -163,6 +167,61 @@ WEIGHT = {  # A = (r - p) w(p), with G = 8
 def test_with_outcomes_of_0_and_1_a_centred_method_is_a_weight_of_the_solve_rate(method, correct):
     r, p = np.array([1.0] * correct + [0.0] * (8 - correct)), correct / 8
     np.testing.assert_allclose(advantages(method, r), (r - p) * WEIGHT[method](p), atol=1e-12)
+
+
+def slope_of_pass_at_k(correct, size, k):
+    """The mean of k (1 - p)^(k - 1) over a density proportional to p^correct (1 - p)^wrong: the integrals of the powers
+    of p, term by term."""
+
+    def integral(failures):
+        return sum(Fraction((-1) ** i * math.comb(failures, i), correct + i + 1) for i in range(failures + 1))
+
+    return k * integral(size - correct + k - 1) / integral(size - correct)
+
+
+@pytest.mark.parametrize(("size", "k"), [(8, 16), (4, 2), (5, 1), (3, 40)])
+def test_bbg_is_the_mean_slope_over_the_posterior(size, k):
+    for correct in range(1, size):
+        group = [1] * correct + [0] * (size - correct)
+        weight = slope_of_pass_at_k(correct, size, k) / slope_of_pass_at_k(1, size, k)
+        found = advantages(method_named("bbg", k=k, tau=0), group)
+        np.testing.assert_allclose(found, float(weight) * advantages("grpo", group), rtol=1e-12)
+
+
+def test_bbg_leaves_out_saturated_groups():
+    """8 responses, k = 16: with 3 correct the slope is .190 and with 4 it is .047, and the limit is .01 * 9 = .09."""
+    slopes = [float(slope_of_pass_at_k(correct, 8, 16)) for correct in (3, 4)]
+    assert slopes == pytest.approx([0.190, 0.047], abs=5e-4)
+    groups = [[1] * correct + [0] * (8 - correct) for correct in (3, 4)]
+    assert [advantages("bbg", group).any() for group in groups] == [True, False]
+
+
+@pytest.mark.parametrize("outcomes", [[1.0] * 4, [0.0] * 4, [1.0], [0.0]])
+@pytest.mark.parametrize("name", ["bbg", "mmpo", "rs-grpo"])
+def test_groups_all_correct_all_wrong_or_of_one_response_have_exact_zeros(name, outcomes):
+    assert advantages(name, outcomes).tolist() == [0] * len(outcomes)
+
+
+@pytest.mark.parametrize("moments", [1, 2, 4, 9])
+@pytest.mark.parametrize("rate", [Fraction(1, 4), Fraction(2, 3)])
+def test_mmpo_is_the_gradient_of_the_attempts_until_the_first_success(moments, rate):
+    """12 responses at the rate p. The score d log pi / dp is 1/p of a correct response and -1/(1 - p) of a wrong one,
+    and the expected number of attempts, cut at T + 1, is the sum of (1 - p)^k for k = 0 .. T."""
+    correct = int(12 * rate)
+    a = advantages(method_named("mmpo", moments=moments), [1] * correct + [0] * (12 - correct))
+    gradient = (a[:correct].sum() / float(rate) - a[correct:].sum() / float(1 - rate)) / 12
+    slope = sum(-k * (1 - rate) ** (k - 1) for k in range(moments + 1))
+    assert gradient == pytest.approx(-float(slope), rel=1e-12)
+
+
+@pytest.mark.parametrize("tau", [0.1, 0.3, 2.0])
+@pytest.mark.parametrize("rewards", [[1, 0, 0, 0], [1, 1, 1, 0, 0], [0.25, 1, 0], [1] * 4, [0] * 4, [1]])
+def test_softmax_grpo_is_rs_grpo_times_beta(rewards, tau):
+    """Its release: M softmax(r / tau) - 1."""
+    odds = [math.exp(reward / tau) for reward in rewards]
+    release = [len(rewards) * x / sum(odds) - 1 for x in odds]
+    found = advantages(method_named("rs-grpo", beta=1 / tau), rewards) / tau
+    np.testing.assert_allclose(found, release, rtol=1e-9, atol=1e-12)
 
 
 # --- with the sampler's log-probs
@@ -311,7 +370,9 @@ def test_advantages_that_do_not_sum_to_what_is_declared_are_refused():
         advantages(Uncentred(), [1, 1, 1, 0])
 
 
-HERE = "dr-grpo rs-grpo qae pkpo f-grpo difficulty-weight w-reinforce unlikeliness ucpo xrpo ds-grpo cde".split()
+HERE = (
+    "bbg mmpo dr-grpo rs-grpo qae pkpo f-grpo difficulty-weight w-reinforce unlikeliness ucpo xrpo ds-grpo cde".split()
+)
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=4, max_size=12), st.randoms())
@@ -341,6 +402,8 @@ def test_where_it_is_not_declared_the_mean_is_not_0(name):
         ("rs-grpo", {"beta": 0}, "method.beta: must be above 0, not 0"),
         ("pkpo", {"k": 0}, "method.k: must be at least 1, not 0"),
         ("f-grpo", {"gamma": -1}, "method.gamma: must be at least 0, not -1"),
+        ("mmpo", {"moments": 0}, "method.moments: must be at least 1, not 0"),
+        ("bbg", {"tau": -1}, "method.tau: must be at least 0, not -1"),
         ("w-reinforce", {"positive": -1}, "at least 0, and not both 0"),
         ("nsr", {"negative": 0}, "at least 0, and not both 0"),
         ("unlikeliness", {"beta": 2}, "method.beta: must be between 0 and 1, not 2"),

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import math
 
+import numpy as np
 import pytest
 from diver_command import diver as command
 from report_page import curve
@@ -15,9 +16,10 @@ from diver.core.settings import settings
 from diver.core.turns import POLICY, Action, Turn
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout
 from diver.grading import with_keys
+from diver.integrations.engines import refusals
 from diver.methods import check_needs, check_replayed, method_named
 from diver.methods.grpo import ClipHigher
-from diver.methods.replay import KEY, Replay, solution_of
+from diver.methods.replay import KEY, Replay, admitted, replay_metrics, solution_of
 from diver.train.checkpoint import read_state, write_state
 
 ON = Replay(alpha=0.1)
@@ -105,6 +107,42 @@ def test_old_responses_are_dropped_when_their_turn_comes():
     assert [len(g) for g in young.replayed(state, 2, 2)] == [2, 1]
     assert [(g.problem.id, len(g)) for g in young.replayed(state, 2, 3)] == [("p", 1)]
     assert solutions(state) == {"p": ["b"]}
+
+
+def drifting(*logprobs):
+    """A group of two correct responses of two tokens, a and b, with these log-probs."""
+    pairs = zip("ab", logprobs, strict=True)
+    return group("p", *(rollout([1, 2], name).replace(logprobs=np.array(lp, np.float32)) for name, lp in pairs))
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [(0.0, [0.3, 0.3]), (0.125, [0.3, 0.3]), (0.1, [0.0, 0.3]), (0.01, [0.0, 0.0])],
+)
+def test_responses_that_have_drifted_have_no_advantage(tmp_path, limit, expected):
+    """The policy gives the tokens of a other log-probs by +.5 and 0: the mean square is .125; those of b by -.25 and
+    .25: .0625, though their mean is 0. Both stay in the bank, also after a checkpoint."""
+    replay = Replay(alpha=0.3, max_drift=limit)
+    state = bank_of([drifting([-1.0, -2.0], [-0.5, -0.5])], replay=replay)
+    write_state(tmp_path, state)
+    for bank in (state, read_state(tmp_path)):
+        found = replay.replayed(bank, 1, 4)
+        if limit:
+            assert [r.logprobs.tolist() for r in found[0].rollouts] == [[-1, -2], [-0.5, -0.5]]
+        now = [drifting([-0.5, -2.0], [-0.75, -0.25]).with_each(advantage=found[0].advantages.tolist())]
+        assert admitted(found, now, limit)[0].advantages.tolist() == pytest.approx(expected)
+        assert solutions(bank) == {"p": ["a", "b"]}
+        metrics = replay_metrics(admitted(found, now, limit), 0.0, 0.0)
+        assert metrics["replay/admitted"] == sum(a > 0 for a in expected) / 2
+
+
+def test_the_limit_of_drift_needs_log_probs_and_a_replay():
+    method = method_named("max-rl", replay={"alpha": 0.1, "max_drift": 1e-3})
+    assert {"logprobs", "replay"} <= method.needs and "logprobs" not in method_named("verified-replay").needs
+    assert {"built-in", "DiverTrainer", "verl"}.isdisjoint(refusals(method))
+    assert "adds replayed rollouts to each update" in refusals(method)["TRL"]
+    with pytest.raises(DiverError, match="max_drift would have no effect: without alpha nothing is replayed"):
+        method_named("max-rl", replay={"max_drift": 1e-3})
 
 
 def test_beyond_its_bound_the_bank_loses_the_responses_that_were_found_first():

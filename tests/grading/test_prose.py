@@ -8,7 +8,20 @@ from hypothesis import strategies as st
 
 from diver.grading.equivalence import _parse
 from diver.grading.exact import plain_number
-from diver.grading.prose import picked_number
+from diver.grading.languages import TABLE
+from diver.grading.prose import SAID, picked_number, statements
+
+# Each word that begins a statement, and words that only look like one.
+STATED = [f"So {word.replace('?', '')} is 7." for word in TABLE["answer"]]
+STATED += [
+    "Wait, actually it is 6",
+    "no, 6",
+    "Hmm, it should be 6.",
+    "sorry, I meant 6",
+    "oops: it is 6",
+    "correction: 6",
+]
+STATED += ["scratch that, 6", "Actually, 6.", "I know nobody who notes it is 6", "another hmmm. 6", "no answer"]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +88,8 @@ def test_math_verify_picks_the_same(words):
 
 HOSTILE = """
 import sys
-from diver.grading.prose import picked_number
+from diver.grading.languages import TABLE
+from diver.grading.prose import SAID, picked_number, statements
 for text in ("1 ", "answer ", "= ", "5 + ", " ", "9"):
     text = text * int(sys.argv[1]) + "x"
     picked_number("so we have 5 " + text)
@@ -88,3 +102,9 @@ for text in ("1 ", "answer ", "= ", "5 + ", " ", "9"):
 def test_hostile_text_is_read_in_one_pass(times):
     """In about a second; a pattern that is quadratic in any of them would take many minutes, and is ended here."""
     subprocess.run([sys.executable, "-c", HOSTILE, str(times)], check=True, timeout=240)
+
+
+@pytest.mark.parametrize("text", STATED)
+def test_statements_begin_at_no_later_word_than_the_pattern(text):
+    for written in (text, text.upper(), f"It is 5.\n{text}", f"The answer is 1. {text}"):
+        assert [m.span("said") for m in statements(written)] == [m.span("said") for m in SAID.finditer(written)]

@@ -100,3 +100,45 @@ def test_diver_eval_by_vllm_and_again_without_it(tmp_path):
     assert sum(found["grades"].values()) == 64 and found["grades"]["correct"] >= 8 and not found["unscored"]
     again = run("import sys; sys.modules['vllm'] = None\n" + main, tmp_path, *args)
     assert "0 sampled, 64 stored before; 0 graded" in again
+
+
+LOGPROBS = """
+import json, sys
+from vllm import LLM, SamplingParams
+
+if __name__ == "__main__":
+    engine = LLM(sys.argv[1], dtype="float32", enforce_eager=True, max_model_len=96)
+    (output,) = engine.generate([sys.argv[2]], SamplingParams(temperature=0.0, max_tokens=8, logprobs=1))
+    said = output.outputs[0]
+    print("read", json.dumps([[*output.prompt_token_ids], [*said.token_ids], said.cumulative_logprob]))
+"""
+
+
+@pytest.mark.slow
+def test_vllm_loads_a_blended_folder_with_the_log_probs_of_transformers(tmp_path):
+    pytest.importorskip("vllm")
+    torch = pytest.importorskip("torch")
+    from diver.recipe.sections import Model
+    from diver.sample.blend import blend
+    from diver.sample.policy import load_policy
+
+    base, trained, between = policy_folder(), tmp_path / "trained", tmp_path / "between"
+    policy = load_policy(Model())
+    torch.manual_seed(0)
+    for weights in policy.model.parameters():
+        weights.data += 0.1 * weights.abs().mean() * torch.randn_like(weights)
+    for part in (policy.model, policy.tokenizer):
+        part.save_pretrained(trained)
+    blend(base, trained, 0.5, between)
+    prompt = countdown.problems(countdown.Countdown(), 1, held_out=True)[0].prompt
+    out = run(LOGPROBS, tmp_path, between, prompt)
+    asked, said, logprob = json.loads(next(line for line in out.splitlines() if line.startswith("read"))[5:])
+
+    def of_transformers(folder):
+        model = load_policy(Model(path=str(folder))).model
+        with torch.no_grad():
+            logits = model(torch.tensor([asked + said])).logits[0, len(asked) - 1 : -1]
+        return float(logits.log_softmax(-1)[range(len(said)), said].sum())
+
+    assert logprob == pytest.approx(of_transformers(between), abs=1e-3)
+    assert abs(of_transformers(trained) - of_transformers(between)) > 1e-2

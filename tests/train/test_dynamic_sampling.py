@@ -3,13 +3,16 @@
 import json
 from collections import Counter
 
+import numpy as np
 import pytest
 from diver_command import succeeds
 from rows import write_rows
 
 import diver
 from diver.core.run_folder import groups_from_rows
-from diver.core.types import trained_on
+from diver.core.types import DiverError, Group, Problem, Reward, Rollout, trained_on
+from diver.integrations.engines import refusals
+from diver.methods import method_named
 from diver.pages.run_page import write_report
 
 FLAGS = (
@@ -17,6 +20,11 @@ FLAGS = (
     "--sample.max_tokens 40 --sample.max_prompt_tokens 24 --train.batch_size 4 --train.mini_batch_size 2 "
     "--train.save_steps 1 --evaluate.problems 0"
 ).split()
+
+
+def group_of(outcomes):
+    rollouts = (Rollout("a", index=i, reward=Reward(float(r))) for i, r in enumerate(outcomes))
+    return Group(Problem("p", "", ""), tuple(rollouts))
 
 
 @pytest.fixture
@@ -61,6 +69,60 @@ def test_a_step_that_finds_too_few_trains_on_what_is_there(recipe, tmp_path):
     assert not any(rollout["trained"] for step in rollouts for rollout in step)
     assert diver.read(tmp_path / "run").frame()["outcome"].mean() == 0
     assert all(row["policy/grad_norm"] == row["policy/loss"] == 0 and row["group/solve_none"] == 1 for row in metrics)
+
+
+def test_the_groups_that_vary_most_are_trained_on_and_all_are_written(recipe, tmp_path):
+    """Half of the sum of the deviations, .01 less: the groups of a batch that come before it, in their order."""
+    flags = ("--method.selection.filter_groups", "false", "--method.selection.top_p", 0.5)
+    metrics, rollouts = train(recipe, tmp_path / "run", 2, *flags)
+    for row, step in zip(metrics, rollouts, strict=True):
+        outcomes = np.reshape([rollout["reward"]["outcome"] for rollout in step], (4, 4))
+        trained = np.reshape([rollout["trained"] for rollout in step], (4, 4)).all(axis=1)
+        deviation = outcomes.std(axis=1, ddof=1)
+        assert deviation[trained].min() >= deviation[~trained].max(initial=0.0)
+        total, least = deviation[trained].sum(), deviation[trained].min()
+        assert total - least < 0.5 * deviation.sum() - 0.01 <= total
+        assert "sample/batches" not in row and row["policy/grad_norm"] > 0
+
+
+def test_the_baseline_is_that_of_all_responses_to_a_problem():
+    """The example of the authors' text: 4 wrong responses, then 3 wrong ones and a correct one. The baseline is 1/8."""
+    first, second = group_of([0] * 4), group_of([0, 1, 0, 0])
+    (done,) = method_named("dr-grpo", selection={"retries": 1}).apply([first.joined(second)], 0.0)
+    assert done.advantages.tolist() == [-1 / 8] * 5 + [7 / 8] + [-1 / 8] * 2
+    assert [rollout.index for rollout in done.rollouts] == [*range(8)]
+
+
+def test_who_retries_and_who_refuses():
+    refused = refusals(method_named("grpo", selection={"retries": 3}))
+    assert "built-in" not in refused
+    assert refused["DiverTrainer"] == "method 'grpo' needs retries, which DiverTrainer does not provide"
+    assert refused["verl"] == "method 'grpo' needs retries, which verl does not provide"
+    with pytest.raises(DiverError, match="selection.retries: pkpo needs groups of one size, and retried ones are larg"):
+        method_named("pkpo", selection={"retries": 3})
+    with pytest.raises(DiverError, match="method.selection.retries: must be between 0 and 64, not 65"):
+        method_named("grpo", selection={"retries": 65})
+
+
+def test_a_problem_is_sampled_again_until_a_response_is_correct(recipe, tmp_path):
+    """At most twice more, at a temperature at which not all are correct: 4, 8 or 12 responses to a problem."""
+    flags = ("--method.selection.filter_groups", "false", "--method.selection.retries", 2, "--sample.temperature", 1.2)
+    _, rollouts = train(recipe, tmp_path / "run", 2, *flags)
+    sizes = Counter()
+    for step in rollouts:
+        outcomes = {}
+        for rollout in step:
+            outcomes.setdefault(rollout["problem"], []).append(rollout["reward"]["outcome"])
+        assert len(outcomes) == 4
+        for of_problem in outcomes.values():
+            attempts = np.reshape(of_problem, (-1, 4)).any(axis=1).tolist()
+            assert attempts in ([True], [False, True], [False, False, True], [False] * 3)
+            sizes[len(attempts)] += 1
+        for rollout in step:
+            chain = np.array(outcomes[rollout["problem"]])
+            expected = (rollout["reward"]["outcome"] - chain.mean()) / (chain.std() or 1)
+            assert rollout["advantage"] == pytest.approx(expected, abs=1e-6)
+    assert len(sizes) > 1
 
 
 PSR = "--method psr --data.countdown.problems 12 --sample.group_size 4 --sample.max_tokens 40 " + (

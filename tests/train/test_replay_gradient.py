@@ -2,6 +2,7 @@
 the published loss is that of remax-rl 0.1.1."""
 
 import copy
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,7 @@ from test_gradient import HIGH, LOW, MINI, Recorder, Tokenizer, rollout_batch, t
 from diver.core.turns import POLICY, Turn
 from diver.core.types import Grade, Group, Problem, Rollout
 from diver.losses import ClipLoss
-from diver.methods.replay import Replay
+from diver.methods.replay import Replay, admitted
 from diver.recipe.sections import Update
 from diver.sample.policy import Policy
 from diver.train.update import update
@@ -91,14 +92,13 @@ def published(model, groups, old=None):
     return flat_gradient(model)
 
 
-def run(model, optimizer, sampled, replayed, mini, budget=40, aggregation="token-mean", **terms):
+def run(model, optimizer, sampled, replayed, mini, budget=40, aggregation="token-mean", max_drift=0.0, **terms):
     loss = ClipLoss(clip_low=LOW, clip_high=HIGH, aggregation=aggregation, **terms)
     how = Update(mini_batch_size=mini, micro_batch_tokens=budget, max_grad_norm=1e9)
     policy = Policy(model, Tokenizer(), None)
     reference = Policy(copy.deepcopy(model), Tokenizer(), None) if terms.get("kl_coef") else None
-    return update(
-        policy, optimizer, sampled, loss, how, temperature=TEMPERATURE, replayed=replayed, reference=reference
-    )
+    beside = {"replayed": replayed, "reference": reference, "reweighed": partial(admitted, max_drift=max_drift)}
+    return update(policy, optimizer, sampled, loss, how, temperature=TEMPERATURE, **beside)
 
 
 def relative(ours, theirs):
@@ -134,6 +134,22 @@ def test_log_probs_are_those_of_the_engine_also_where_an_advantage_is_0():
         rows = [(g.prompt_tokens, r.tokens) for g in replayed for r in g.rollouts]
         scores = [float(token_logprobs(tiny_model(), list(p), t, TEMPERATURE).mean()) for p, t in rows]
     assert metrics["replay/logprob"] == pytest.approx(np.mean(scores), rel=1e-5)
+
+
+def test_a_response_that_has_drifted_has_no_gradient():
+    """The first response of each problem was found by this policy, the others by one whose log-probs were .2 higher."""
+    sampled = [group.with_each(advantage=[0.0] * len(group)) for group in rollout_batch(TEMPERATURE)]
+    plain, replayed = tiny_model(), replayed_groups()
+    with torch.no_grad():
+        for g, old in enumerate(replayed):
+            scores = [token_logprobs(plain, list(old.prompt_tokens), r.tokens, TEMPERATURE) for r in old.rollouts]
+            replayed[g] = old.with_each(logprobs=[s.numpy() + 0.2 * (i > 0) for i, s in enumerate(scores)])
+    model = tiny_model()
+    recorder = Recorder(model)
+    metrics = run(model, recorder, sampled, replayed, len(sampled), max_drift=0.01)
+    kept = [g.with_each(advantage=[g.rollouts[0].advantage, *[0.0] * (len(g) - 1)]) for g in replayed]
+    assert relative(recorder.gradients[0], published(tiny_model(), kept)) < 1e-5
+    assert metrics["replay/admitted"] == len(replayed) / sum(map(len, replayed))
 
 
 @pytest.mark.parametrize("budget", [1, 40, 10_000])

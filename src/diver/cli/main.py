@@ -5,6 +5,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 from diver.core.extras import PACKAGES, added, check_studies, missing, version
@@ -14,6 +15,7 @@ from diver.core.types import DiverError
 
 QUIET = "--quiet"
 NO_BARS = "TQDM_DISABLE"  # tqdm reads it when it is imported, so nothing here imports tqdm
+VERBS = ("train", "sweep", "eval", "blend", "compare", "grade", "measure", "browse", "methods")
 COMMANDS = "commands"  # an installed package adds a verb here: a function of the words after it
 # Errors that the user can correct: a full disk, no permission, an invalid path, such as one in /proc.
 USER_ERRORS = {
@@ -83,12 +85,9 @@ def lasting(stream: io.TextIOWrapper) -> io.TextIOWrapper:
     )
 
 
-def own_commands() -> dict[str, Callable[[Sequence[str]], None]]:
-    """The verbs of this package, imported after --quiet is seen: tqdm reads NO_BARS when it is imported."""
-    from diver.cli import blend, browse, compare, eval, grade, measure, methods, sweep, train
-
-    modules = (train, sweep, eval, blend, compare, grade, measure, browse, methods)
-    return {module.__name__.rpartition(".")[2]: module.command for module in modules}
+def own_command(verb: str) -> Callable[[Sequence[str]], None]:
+    """The function of a verb, imported after --quiet is seen: tqdm reads NO_BARS when it is imported."""
+    return import_module(f"diver.cli.{verb}").command
 
 
 def _run(argv: Sequence[str]) -> None:
@@ -100,17 +99,18 @@ def _run(argv: Sequence[str]) -> None:
         print(_help())
     elif verb == "--version":
         print(version("diver-rl"))
-    elif command := own_commands().get(verb):
-        command(args)
+    elif verb in VERBS:
+        own_command(verb)(args)
     elif entry := added(COMMANDS).get(verb):
         entry.load()(args)
     else:
         check_studies(COMMANDS, verb, f"diver {verb}")
-        choose(verb, [*own_commands(), *added(COMMANDS)], "command")
+        choose(verb, [*VERBS, *added(COMMANDS)], "command")
 
 
 def _help() -> str:
-    commands = own_commands() | {name: entry.load() for name, entry in added(COMMANDS).items()}
+    commands = {verb: own_command(verb) for verb in VERBS}
+    commands |= {name: entry.load() for name, entry in added(COMMANDS).items()}
     verbs = "\n".join(f"  {name:9} {(f.__doc__ or '').partition(chr(10))[0]}" for name, f in commands.items())
     title = "diver: reinforcement learning that rewards correct answers for being different"
     return (

@@ -48,7 +48,7 @@ def install(extra: str) -> str:
 STUDIES = {
     "commands": ("judge", "reproduce", "validity"),
     "methods": (
-        *("xrpo", "ds-grpo", "cde", "poly-epo", "uniqueness-aware"),
+        *("xrpo", "ds-grpo", "cde", "poly-epo", "uniqueness-aware", "bbg", "mmpo", "pba"),
         *("outcome-batch", "outcome-ucb-con", "outcome-ucb-mean"),
     ),
     "policies": ("maze", "graph-coloring", "maze-cells"),

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar
 
 from tqdm import tqdm
@@ -53,9 +53,13 @@ def progress_bar(
     )
 
 
-def progress(items: Collection[T], title: str, unit: str, *, done: int = 0, keep: bool = False) -> Iterator[T]:
-    """The items, with a bar that counts them; `done` came before them."""
-    with progress_bar(done + len(items), title, unit, done=done, keep=keep) as bar:
+def progress(
+    items: Iterable[T], title: str, unit: str, *, done: int = 0, keep: bool = False, total: int | None = None
+) -> Iterator[T]:
+    """The items, with a bar that counts them; `done` came before them. `total` is their number, where they have no
+    length."""
+    left = len(items) if isinstance(items, Sized) else total or 0
+    with progress_bar(done + left, title, unit, done=done, keep=keep) as bar:
         for item in items:
             yield item
             bar.update()

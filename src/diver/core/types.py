@@ -280,6 +280,11 @@ class Group:
         rollouts = tuple(r for r, k in zip(self.rollouts, kept, strict=True) if k)
         return dataclasses.replace(self, rollouts=rollouts) if rollouts else None
 
+    def joined(self, more: Self) -> Self:
+        """This group with further responses to the same problem."""
+        rollouts = [r.replace(index=len(self) + i) for i, r in enumerate(more.rollouts)]
+        return dataclasses.replace(self, rollouts=(*self.rollouts, *rollouts))
+
     def with_each(self, **columns: Sequence[Any]) -> Self:
         """This group with `name=values`: rollout i gets values[i]."""
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
@@ -299,10 +304,16 @@ def without_surplus(groups: Sequence[Group], size: int) -> tuple[list[Group], bo
     The last of several batches may have more groups than a step needs.
     """
     selected = [i for i, group in enumerate(groups) if any(r.trained for r in group.rollouts)]
-    kept = list(groups)
-    for i in selected[size:]:
-        kept[i] = kept[i].with_each(trained=[False] * len(kept[i]), advantage=[math.nan] * len(kept[i]))
-    return kept, len(selected) >= size
+    return left_out(groups, selected[size:]), len(selected) >= size
+
+
+def left_out(groups: Sequence[Group], indices: Iterable[int]) -> list[Group]:
+    """These groups, of which an update does not train on those with these indices."""
+    result = list(groups)
+    for i in indices:
+        size = len(result[i])
+        result[i] = result[i].with_each(trained=[False] * size, advantage=[math.nan] * size)
+    return result
 
 
 def sampling_metrics(groups: Iterable[Group]) -> dict[str, float]:

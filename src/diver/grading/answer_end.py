@@ -22,7 +22,7 @@ from diver.core.types import Grade
 from diver.grading import extraction
 from diver.grading.exact import compare, plain
 from diver.grading.extraction import NUMBER, Span, after_thought, known_answer, stated, unboxed
-from diver.grading.prose import DELIMITED, SAID
+from diver.grading.prose import DELIMITED, statements
 
 _LAST_LINE = re.compile(r"####[ \t]*")
 
@@ -80,7 +80,7 @@ def tags_of(text: str) -> list[_Place]:
 
 def _said(text: str) -> list[_Place]:
     """The number or formula that each "the answer is" or "####" names, else the last number or formula of the text."""
-    starts = [(said.start("said"), said.end("said")) for said in SAID.finditer(text)]
+    starts = [(said.start("said"), said.end("said")) for said in statements(text)]
     starts += [(line.end(), line.end() + 60) for line in _LAST_LINE.finditer(text)]
     if found := [place for start, end in sorted(starts) if (place := _first_value(text, start, end))]:
         return found

@@ -37,14 +37,12 @@ def is_echo(answer: str, problem: Problem) -> bool:
     sides = answer.split("=")
     if len(answer) > LONGEST or any(map(_INTEGER.fullmatch, sides)):  # most answers, at little cost
         return False
+    formulas = [sorted(tokens) for side in sides if not _OPERATIONS.isdisjoint(tokens := _tokens(side))]
+    if not formulas or any(map(_is_number, sides)):
+        return False
     question, gold = _tokens(problem.question), known_answer(problem.answer)
-    formulas = [side for side in sides if not _OPERATIONS.isdisjoint(_tokens(side))]
     known = [sorted(_tokens(side)) for side in (gold, *gold.split("="))]
-    return (
-        bool(formulas)
-        and not any(map(_is_number, sides))
-        and all(_stands_in(formula := sorted(_tokens(side)), question) and formula not in known for side in formulas)
-    )
+    return all(_stands_in(formula, question) and formula not in known for formula in formulas)
 
 
 def without_echoes(text: str, problem: Problem) -> str:

@@ -63,6 +63,11 @@ def _worded(text: str) -> str:
 
 def plain(text: str) -> str:
     """The text without the marks that never change its meaning: delimiters, spacing, other names of a command."""
+    return (_plain if len(text) <= LONGEST else _plain.__wrapped__)(text)
+
+
+@lru_cache(maxsize=1 << 14)
+def _plain(text: str) -> str:
     text = _SPACING.sub("", unify(text).strip()).strip("$").strip()
     text = text.removeprefix(r"\(").removesuffix(r"\)").removeprefix(r"\[").removesuffix(r"\]")
     text = text.removeprefix(r"\$").replace("{,}", ",")

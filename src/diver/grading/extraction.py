@@ -124,6 +124,7 @@ def after_thought(response: str) -> str:
     return response.rpartition("</think>")[2]
 
 
+@lru_cache(maxsize=4)  # a response is read for its grade, its answer and the end of its answer
 def stated(text: str) -> Statement | None:
     """The last answer that a text marks as its own, by boxes, `<answer>` tags or Minerva's sentence."""
     found = [statement for read in (_in_boxes, _in_tags, _closing) if (statement := read(text))]
@@ -219,6 +220,7 @@ def _name_between(text: str, start: int, end: int) -> str | None:
     return "" if position == end else named["name"] if named else None
 
 
+@lru_cache(maxsize=4)
 def box_lists(text: str) -> tuple[list[list[Span]], Span | None]:
     """The closed outermost boxes in order, and the last box that is not closed.
 
@@ -226,7 +228,7 @@ def box_lists(text: str) -> tuple[list[list[Span]], Span | None]:
     any `\\boxed`, a `boxed{...}` counts, which has lost its backslash.
     """
     closed, begun = find_boxes(text)
-    if not closed and not begun and _UNESCAPED_BOX.search(text):
+    if not closed and not begun and ("oxed{" in text or "fbox{" in text) and _UNESCAPED_BOX.search(text):
         closed, unclosed = _balanced(text, _UNESCAPED, 0)
         begun = unclosed[-1] if unclosed else None
     outermost: list[Span] = []

@@ -174,12 +174,11 @@ def verdicts(
         Case(until_end_mark(composed(response)), id(problem), bool(cut), bool(opened))
         for (response, problem), cut, opened in zip(pairs, cuts, opens, strict=True)
     ]
-    read = {case: _read(case, graders[case.problem], problems[case.problem]) for case in dict.fromkeys(cases)}
-    pending = dict.fromkeys(result for result in read.values() if not isinstance(result, Grade))
-    decided = _decide(pending, settings, pool) if pending else {}
     found: dict[Case, Verdict] = {}
-    for case, result in read.items():
-        grade, end = Verdict(result) if isinstance(result, Grade) else decided[result]
+    pending: dict[Case, Pending] = {}
+
+    def settle(case: Case, verdict: Verdict) -> None:
+        grade, end = verdict
         if grade is Grade.NO_ANSWER and case.cut:
             grade = Grade.TRUNCATED
         if grade not in (Grade.CORRECT, Grade.WRONG):
@@ -188,6 +187,16 @@ def verdicts(
             correct = grade is Grade.CORRECT
             end = graders[case.problem].answer_end(case.response, problems[case.problem], correct)
         found[case] = Verdict(grade, end)
+
+    for case in dict.fromkeys(cases):
+        result = _read(case, graders[case.problem], problems[case.problem])
+        if isinstance(result, Grade):
+            settle(case, Verdict(result))  # at once, while its boxes are remembered
+        else:
+            pending[case] = result
+    decided = _decide(dict.fromkeys(pending.values()), settings, pool) if pending else {}
+    for case, comparison in pending.items():
+        settle(case, decided[comparison])
     # The end of an answer counts characters of the response as it is written.
     return [
         Verdict(found[case].grade, found[case].answer_end if response.startswith(case.response) else None)

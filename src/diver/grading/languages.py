@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from string import ascii_uppercase
 
-_TABLE: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("languages.toml").read_text("utf-8"))
+TABLE: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("languages.toml").read_text("utf-8"))
 UNSPACED = r"\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 INSIDE = rf"[^\W{UNSPACED}]"
 """A character that continues a word."""
@@ -17,7 +17,7 @@ INSIDE = rf"[^\W{UNSPACED}]"
 
 def _word(*lists: str) -> str:
     """Any of the words of these lists, as a whole word."""
-    words = [word for name in lists for word in _TABLE[name]]
+    words = [word for name in lists for word in TABLE[name]]
     unspaced = [word for word in words if re.search(f"[{UNSPACED}]", word)]
     spaced = [word for word in words if word not in unspaced]
     return rf"(?:(?<!{INSIDE})(?:{'|'.join(spaced)})(?!{INSIDE})|{'|'.join(unspaced) or '(?!)'})"
@@ -35,7 +35,7 @@ CORRECTION = (
     r"(?=[^\w\n]{1,5}[\w.,/\\{}^]{1,24}[^\w\n]{0,4}(?:\n|\Z|[.!](?:\s|\Z))))"
 )
 """What gives up a statement for the one that follows it: "Wait, actually it is 6", "no, 6" at the end of a sentence."""
-NO, AND_OR_SIGNS = ("|".join(_TABLE[name]) for name in ("no", "and_or_signs"))
+NO, AND_OR_SIGNS = ("|".join(TABLE[name]) for name in ("no", "and_or_signs"))
 
 LABELS = str.maketrans(
     {chr(wide + place): letter for wide in map(ord, "Ａａ") for place, letter in enumerate(ascii_uppercase)}

@@ -13,7 +13,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from diver.core.columns import COLUMNS, value_at
+from diver.core.columns import COLUMNS, present, value_at
 from diver.core.types import Problem
 from diver.grading.choice import LETTERS, chosen, options_of
 from diver.grading.extraction import bare, stated
@@ -139,18 +139,22 @@ def _in_order(options: object) -> bool:
     return isinstance(options, list) and len(options) <= len(LETTERS)
 
 
+# The columns of lettered options, and how many of them a row must have: columns a, b and c may also be coefficients.
+_LETTERED = tuple(
+    ([*map(name.format, letters)], 4 if (name, letters) == ("{}", LETTERS.lower()) else 2)
+    for name, letters in itertools.product(COLUMNS["option"], (LETTERS, LETTERS.lower()))
+)
+
+
 def options_in(row: Mapping[str, Any]) -> list[str] | dict[str, str] | None:
     """The options of a row in a column of their own, or in one each, such as A, B, ... or option_a, ...; else None."""
-    for path in COLUMNS["options"]:
+    for path in present(row, COLUMNS["options"]):
         if (options := _options(value_at(row, path))) is not None:
             return options
-    for name, letters in itertools.product(COLUMNS["option"], (LETTERS, LETTERS.lower())):
-        columns = itertools.takewhile(lambda column: isinstance(row.get(column), str), map(name.format, letters))
-        lettered = {letter: row[column] for letter, column in zip(LETTERS, columns, strict=False)}
-        # Columns a, b and c may as well be the coefficients of an equation.
-        needed = "ABCD" if (name, letters) == ("{}", LETTERS.lower()) else "AB"
-        if {*needed} <= lettered.keys():
-            return lettered
+    for columns, needed in _LETTERED:
+        if columns[0] in row and all(isinstance(row.get(column), str) for column in columns[:needed]):
+            lettered = itertools.takewhile(lambda column: isinstance(row.get(column), str), columns)
+            return {letter: row[column] for letter, column in zip(LETTERS, lettered, strict=False)}
     return None
 
 

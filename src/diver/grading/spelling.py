@@ -102,4 +102,8 @@ def plain_signs(text: str) -> str:
 
 def unify(text: str) -> str:
     """The text with one spelling for each sign, command and numeral."""
-    return replaced(_COMMANDS + _NUMERALS, plain_signs(text))
+    text = plain_signs(text)
+    if "\\" in text:
+        text = replaced(_COMMANDS, text)
+    # Most texts have no mark of a base and no digits that repeat, and the search for them is slow.
+    return replaced(_NUMERALS, text) if any(mark in text for mark in ("_", "base", "\\dot", "(")) else text

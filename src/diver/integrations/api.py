@@ -101,7 +101,7 @@ def advantages(
     absent = {name for name, value in {**optional, "decode": decode, "state": state}.items() if value is None}
     missing = sorted(method.needs & absent) if "replay" not in method.needs else []  # replay needs a trainer
     without = f" without `{'` and `'.join(missing)}`" if missing else ""
-    check_needs(method, f"diver.advantages{without}", {*NEEDS} - {*missing, "grades", "replay"})
+    check_needs(method, f"diver.advantages{without}", {*NEEDS} - {*missing, "grades", "replay", "start", "retries"})
     columns = {"responses": read, "outcomes": outcomes, "group_ids": group_ids}
     columns |= {name: column for name, column in optional.items() if column is not None}
     given = {name: _plain(name, column) for name, column in columns.items()}

@@ -1,5 +1,6 @@
 """Which engines can run a method, from the method's declarations; no engine is imported."""
 
+import dataclasses
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -46,7 +47,7 @@ def refusals(method: Method) -> dict[str, str]:
 
 MARKS = dict(zip(ENGINES, "BTDVMSKCA", strict=True))
 LEGEND = fill(", ".join(f"{mark} {name}" for name, mark in MARKS.items()), 100)
-APART = "Of installed packages. Those of the studies have a constant for which no source could be read:"
+APART = "Of installed packages. Those of the studies have a constant or formula for which no source could be read:"
 MEASURED = (
     "Pass@1, Pass@64: points above clip-higher on Countdown, *: the 95 % interval excludes 0; time: CPU time of the\n"
     "training over that of clip-higher; three seeds (docs/results/method-comparison.md). (start): start here."
@@ -93,7 +94,7 @@ def parts(method: Method) -> str:
         "advantage": kind.advantages is not Grpo.advantages or getattr(method, "divisor", plain.divisor) != "std",
         "loss": method.loss.name != plain.loss.name,
         "data": "replay" in method.needs or method.selection.outcomes != "all",
-        "sampling": method.selection.filter_groups or method.selection.keep != "all",
+        "sampling": dataclasses.replace(method.selection, outcomes="all").drops,
     }
     found = [part for part, differs in changed.items() if differs]
     return ", ".join(found) or ("loss" if method.loss != plain.loss else "none")

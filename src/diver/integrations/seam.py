@@ -97,7 +97,7 @@ SEAMS = {
         ),
         Seam(
             "DiverTrainer",
-            carries=NEEDS,
+            carries=tuple(need for need in NEEDS if need not in ("start", "retries")),
             per_token=True,
             drops=True,
             losses=(PolicyLoss,),

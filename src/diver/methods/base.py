@@ -10,12 +10,13 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from diver.core.rounding import ROUNDING, reaches
 from diver.core.settings import (
+    Bound,
     NonNegative,
     NonNegativeInt,
     PositiveInt,
@@ -24,15 +25,15 @@ from diver.core.settings import (
     refuse_without_effect,
     settings,
 )
-from diver.core.types import DiverError, Group, Progress, Reward, State, trained_on
+from diver.core.types import DiverError, Group, Progress, Reward, State, left_out, trained_on
 from diver.diversity import Diversity, needs_of, unspaced_note, with_diversity
 from diver.losses import ClipLoss, PolicyLoss
-from diver.methods.replay import Replay
+from diver.methods.replay import Replay, admitted
 
 Decode = Callable[[Sequence[int]], str]
 
 OBSERVED = ("textual", "equational")  # measured for every method, so that any two runs can be compared
-NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "turns", "state", "replay")
+NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "turns", "state", "replay", "start", "retries")
 """What a method may need from an engine besides outcomes.
 
 - responses: the texts.
@@ -44,6 +45,8 @@ NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "turns",
 - turns: those of a trajectory (`Rollout.turns`). A response may have just one; a run must have an environment.
 - state: a `State` that is saved with every checkpoint.
 - replay: an update that also trains on rollouts sampled before (`Method.replayed`).
+- start: responses of the policy before training to every problem (`Method.start_samples`).
+- retries: sampling a problem again within a step (`Selection.retries`).
 """
 
 LARGEST_LOGPROB = 0.01  # 0, with room for the rounding of bfloat16
@@ -65,12 +68,23 @@ class Selection:
     max_num_gen_batches: PositiveInt = 10
     """Maximum number of batches sampled for one step, where groups are filtered. The step then trains on the available
     groups."""
+    retries: Annotated[int, Bound("between 0 and 64", lambda n: 0 <= n <= 64)] = 0
+    """How often a problem without a correct response is sampled again, G responses each time, until one is correct. The
+    group then has all of them (Never Give Up, arXiv 2609.13443, where each retry has a probability, and retries spread
+    over steps). Add filter_groups to leave out what stays unsolved, as there."""
+    top_p: Annotated[float, Bound("above 0 and at most 1", lambda x: 0 < x <= 1)] = 1.0
+    """Below 1: train on the groups of the largest standard deviation of outcomes that together have this part of their
+    sum over the batch (RAGEN-2, arXiv 2604.06268, whose release has 0.9). No other problems are sampled."""
 
     def __post_init__(self) -> None:
         if self.keep == "all":
             refuse_without_effect(self, ["samples"], "keep is 'all'; choose 'most' or 'least'")
         if not self.filter_groups:
             refuse_without_effect(self, ["max_num_gen_batches"], "no group is left out; set filter_groups = true")
+        elif self.top_p < 1:
+            raise ValueError(
+                "filter_groups samples other problems in the place of groups and top_p does not: choose one"
+            )
 
     @property
     def multiplier(self) -> int:
@@ -80,7 +94,7 @@ class Selection:
     @property
     def drops(self) -> bool:
         """Whether not every sampled rollout is trained on."""
-        return self.keep != "all" or self.outcomes != "all" or self.filter_groups
+        return self.keep != "all" or self.outcomes != "all" or self.filter_groups or self.top_p < 1
 
     def select(self, group: Group, threshold: float) -> np.ndarray:
         """Which rollouts of a measured group are selected, bool [G].
@@ -95,6 +109,17 @@ class Selection:
             return np.zeros_like(correct)
         kept = {"all": np.ones_like(correct), "correct": correct, "wrong": ~correct}[self.outcomes]
         return kept & self._by_diversity(group) if self.keep != "all" else kept
+
+    def most_varied(self, groups: Sequence[Group]) -> list[Group]:
+        """The groups of a batch, of which an update trains on those that `top_p` keeps.
+
+        As in the release, the deviation is that of the sample, and a sum that is short by 0.01 is enough.
+        """
+        deviation = np.array([group.outcomes.std(ddof=1) if len(group) > 1 else 0.0 for group in groups])
+        order = np.argsort(-deviation, kind="stable")
+        before = deviation[order].cumsum() - deviation[order]
+        enough = (before >= self.top_p * deviation.sum() - 0.01) | (deviation[order] == 0)
+        return left_out(groups, order[enough].tolist())
 
     def _by_diversity(self, group: Group) -> np.ndarray:
         size, rest = divmod(len(group), self.samples)
@@ -208,8 +233,16 @@ class Method:
         needs |= {"tokens"} if self.overlong or self.diversity.tokenize == "policy" else set()
         needs |= {"tokens", "decode"} if self.diversity.horizon is not None else set()
         needs |= {"tokens", "grades", "keys", "state"} if self.replay.alpha else set()
+        needs |= {"logprobs"} if self.replay.max_drift else set()
+        needs |= {"retries"} if self.selection.retries else set()
+        needs |= {"start", "state"} if self.start_samples else set()
         needs |= {"replay"} if self.replay.alpha or type(self).replayed is not Method.replayed else set()
         return frozenset(needs.union(*(needs_of(name, self.diversity) for name in {*self.metric_names} - {*OBSERVED})))
+
+    @property
+    def start_samples(self) -> int:
+        """Responses to each problem that the policy samples before training, for `update_start`."""
+        return 0
 
     def in_common_frame(self) -> Self:
         """This method with the defaults of `frame = "common"`."""
@@ -243,6 +276,13 @@ class Method:
         """Enter a sampled group into `state`, in place. Called for every group of a step, in order, after all are
         shaped."""
 
+    def trains_on(self, group: Group, state: State) -> bool:
+        """Whether an update trains on this sampled group, by its problem. A selection may leave out more."""
+        return True
+
+    def update_start(self, group: Group, state: State) -> None:
+        """Enter a graded group that the policy sampled before training into `state`, in place."""
+
     def replayed(self, state: State, problems: int, progress: Progress) -> list[Group]:
         """Rollouts that were sampled before and join the update of this step.
 
@@ -260,6 +300,11 @@ class Method:
             Groups with their `prompt_tokens`, of which every rollout has tokens and an advantage.
         """
         return self.replay.replayed(state, problems, progress.step) if self.replay.alpha else []
+
+    def reweighed(self, found: Sequence[Group], now: Sequence[Group]) -> list[Group]:
+        """The groups that `replayed` gave (`found`), with the log-probs of the policy before the update (`now`) and the
+        advantages that they have in it."""
+        return admitted(found, now, self.replay.max_drift)
 
     def limited(self, max_tokens: int) -> Self:
         """This method with the length limit `max_tokens` in its `overlong` penalty, if it has one without a limit.
@@ -347,6 +392,9 @@ class Method:
             pairs = zip(group.rollouts, kept, strict=True)
             rollouts = tuple(next(done) if k else r.replace(trained=False) for r, k in pairs)
             result.append(dataclasses.replace(group, rollouts=rollouts))
+        result = left_out(result, [i for i, group in enumerate(sampled) if not self.trains_on(group, context.state)])
+        if self.selection.top_p < 1:
+            result = self.selection.most_varied(result)
         for group in sampled:
             self._call(self.update_state, group, context.state)
             if self.replay.alpha:
@@ -485,6 +533,11 @@ def check_replayed(method: Method, groups: Sequence[Group]) -> Sequence[Group]:
 def check_needs(method: Method, engine: str, carries: Collection[str]) -> None:
     """Raises DiverError if `method` needs what `engine` does not give."""
     missing = [need for need in sorted(method.needs) if need not in carries]
+    if "start" in missing:
+        raise DiverError(
+            f"method {method.name!r} samples all problems before training (start), which {engine} does not do; the "
+            "built-in trainer does"
+        )
     if "replay" in missing:
         raise DiverError(
             f"method {method.name!r} adds replayed rollouts to each update (method.replay), which {engine} does not "

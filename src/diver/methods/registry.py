@@ -26,6 +26,7 @@ CLASSES = {
     "max-at-k": "diver.methods.max_at_k:MaxAtK",
     "max-rl": "diver.methods.grpo:MaxRl",
     "verified-replay": "diver.methods.verified_replay:VerifiedReplay",
+    "dph-rl": "diver.methods.dph_rl:DphRl",
     "dr-grpo": "diver.methods.grpo:DrGrpo",
     "rs-grpo": "diver.methods.rs_grpo:RsGrpo",
     "qae": "diver.methods.qae:Qae",
@@ -122,6 +123,8 @@ def method_named(name: str = DEFAULT, **tables: Any) -> Method:
             f"method.replay: the loss {loss.name!r} compares the tokens of sampled responses with each other, and "
             "replayed ones are not among them; choose another method, or method.loss.name = 'clip'"
         )
+    if method.selection.retries and not method.any_size:
+        raise DiverError(f"method.selection.retries: {name} needs groups of one size, and retried ones are larger")
     if method.outcomes_only and method.overlong:
         raise DiverError(f"method.overlong: {name} has advantages of outcomes alone, so a penalty has no effect")
     return method

@@ -27,7 +27,7 @@ import numpy as np
 
 from diver.core.formulas import formulas
 from diver.core.settings import NonNegative, NonNegativeInt, Positive, PositiveInt, refuse_without_effect, settings
-from diver.core.turns import Turn, turns_of_tokens
+from diver.core.turns import turns_of_tokens
 from diver.core.types import Grade, Group, Problem, Rollout, State
 
 KEY = "replay"
@@ -55,6 +55,10 @@ class Replay:
     """Weights of the solutions of a problem: equal, or by how often each was sampled."""
     max_age: NonNegativeInt = 0
     """Responses found more than so many steps ago are dropped when their problem's turn comes. 0: never."""
+    max_drift: NonNegative = 0.0
+    """A response has advantage 0 in a step before which the mean of (log pi - log pi_found)^2 over its tokens is above
+    this, with pi_found the policy that found it. After arXiv 2609.03941, which a second-hand reading quotes with 0.001
+    for a whole group. 0: no limit."""
     bank_gb: Positive = 4.0
     """Maximum size of the tokens of the bank in memory and in each checkpoint, in GB (10^9 bytes). Beyond it the
     responses found first are dropped."""
@@ -78,7 +82,7 @@ class Replay:
             if rollout.grade is not Grade.CORRECT or rollout.truncated or not rollout.length:
                 continue
             responses = bank.setdefault(name, {"prompt": prompt, "responses": {}})["responses"]
-            found = {"tokens": _stored(rollout), "found": step, "seen": 1}
+            found = {**stored(rollout, with_logprobs=self.max_drift > 0), "found": step, "seen": 1}
             if self.keep == "latest":
                 responses[str(int(next(reversed(responses), "0")) + 1)] = found
             elif (solution := solution_of(rollout)) in responses:
@@ -109,9 +113,8 @@ class Replay:
             weight = np.array([1 if self.weights == "uniform" else r["seen"] for r in responses.values()], np.float64)
             advantages = self.alpha * len(responses) * weight / weight.sum()
             rollouts = [
-                Rollout.of_turns(
-                    _turns(response["tokens"]),
-                    logprobs=np.zeros((response["tokens"] >= 0).sum(), np.float32),
+                restored(
+                    response,
                     index=i,
                     grade=Grade.CORRECT,
                     age=step - response["found"],
@@ -138,7 +141,7 @@ class Replay:
             return
         for _, name, key in sorted((r["found"], n, k) for n, e in bank.items() for k, r in e["responses"].items()):
             entry = bank[name]
-            excess -= entry["responses"].pop(key)["tokens"].nbytes
+            excess -= _bytes(entry["responses"].pop(key))
             if not entry["responses"]:
                 excess -= bank.pop(name)["prompt"].nbytes
             if excess <= 0:
@@ -157,6 +160,28 @@ def solution_of(rollout: Rollout) -> str:
     text = rollout.until_answer
     written = formulas(text, ignore_space=True) | {"".join(found.split()) for found in _EQUALITY.findall(text)}
     return hashlib.blake2b("\n".join([rollout.key or "", *sorted(written)]).encode(), digest_size=16).hexdigest()
+
+
+def admitted(found: Sequence[Group], now: Sequence[Group], max_drift: float) -> list[Group]:
+    """The replayed groups `now`, where a response that has drifted further than `max_drift` has advantage 0.
+
+    Args:
+        found: the groups with the log-probs that their responses had when they were found.
+        now: the same with the log-probs of the policy before the update.
+        max_drift: maximum mean of the squared difference over the tokens of a response; 0 is no limit.
+    """
+    if not max_drift:
+        return [*now]
+    return [
+        group.with_each(advantage=[r.advantage * (_drift(old, r) <= max_drift) for old, r in pairs])
+        for before, group in zip(found, now, strict=True)
+        for pairs in [[*zip(before.rollouts, group.rollouts, strict=True)]]
+    ]
+
+
+def _drift(found: Rollout, now: Rollout) -> float:
+    before, after = (np.asarray(rollout.logprobs, np.float64) for rollout in (found, now))
+    return float(((after - before) ** 2).mean())
 
 
 def weights_of(groups: Sequence[Group]) -> list[float]:
@@ -180,21 +205,34 @@ def replay_metrics(groups: Sequence[Group], replayed: float, sampled: float) -> 
         "replay/gradient_share": replayed / (replayed + sampled or 1.0),
     }
     if rollouts:
+        metrics["replay/admitted"] = float(np.mean([rollout.advantage != 0 for rollout in rollouts]))
         metrics["replay/age"] = float(np.mean([rollout.age for rollout in rollouts]))
         metrics["replay/logprob"] = float(np.mean([np.asarray(rollout.logprobs).mean() for rollout in rollouts]))
     return metrics
 
 
-def _stored(rollout: Rollout) -> np.ndarray:
-    """The tokens of a trajectory with their mask, int32 [S]: an id, or ~id where the environment wrote."""
+def stored(rollout: Rollout, *, with_logprobs: bool) -> dict[str, Any]:
+    """What a state stores of a rollout, whose arrays are of int32.
+
+    Its tokens with their mask are [S]: an id, or ~id where the environment wrote.
+    """
     ids, written = rollout.sequence
-    return np.where(written, ids, ~ids).astype(np.int32)
+    logprobs = {"logprobs": np.array(rollout.logprobs, np.float32).view(np.int32)} if with_logprobs else {}
+    return {"tokens": np.where(written, ids, ~ids).astype(np.int32), **logprobs}
 
 
-def _turns(stored: np.ndarray) -> tuple[Turn, ...]:
-    return turns_of_tokens(np.where(stored < 0, ~stored, stored).tolist(), stored >= 0)
+def restored(response: dict[str, Any], **known: Any) -> Rollout:
+    """The rollout that was `stored`, with zeros for log-probs that were not; `known` are further attributes."""
+    tokens = response["tokens"]
+    turns = turns_of_tokens(np.where(tokens < 0, ~tokens, tokens).tolist(), tokens >= 0)
+    logprobs = response.get("logprobs", np.zeros((tokens >= 0).sum(), np.int32)).view(np.float32)
+    return Rollout.of_turns(turns, logprobs=logprobs, **known)
 
 
 def _size(entry: dict[str, Any]) -> int:
-    """Bytes of the tokens of a problem's entry."""
-    return int(entry["prompt"].nbytes + sum(response["tokens"].nbytes for response in entry["responses"].values()))
+    """Bytes of the tokens of a problem's entry, and of their log-probs."""
+    return int(entry["prompt"].nbytes) + sum(map(_bytes, entry["responses"].values()))
+
+
+def _bytes(response: dict[str, Any]) -> int:
+    return sum(value.nbytes for value in response.values() if isinstance(value, np.ndarray))

@@ -13,8 +13,9 @@ from diver.methods.grpo import group_advantage
 class RsGrpo(Method):
     """Rare successes count exponentially. A_i = (exp(beta r_i) / mean of exp(beta r) - 1) / beta.
 
-    Departure: clip 0.20 / 0.28, as clip-higher. The source's file of the advantage uses an undefined name; the formula
-    is that of its README and paper.
+    SoftmaxGRPO (arXiv 2608.09271), M softmax(r / tau) - 1, is this with beta = 1/tau, times beta; its release has tau
+    0.1 and 0.3. Departure: clip 0.20 / 0.28, as clip-higher. The source's file of the advantage uses an
+    undefined name; the formula is that of its README and paper.
     """
 
     name: str = "rs-grpo"

@@ -39,7 +39,8 @@ def cut(parts: Iterator[Part], path: Path, notes: list[str], keep_prompt: bool) 
             end = text if rollout.turns else until_next_question(until_end_mark(text), problem.question)
             rows += [rollout.place[1] if rollout.place else 0] if start else []
             total, ended = total + 1, ended + (end != text)
-            rollouts.append(rollout.replace(response=rollout.response[: start * keep] + end))
+            read = rollout.response[: start * keep] + end
+            rollouts.append(rollout if read == rollout.response else rollout.replace(response=read))
         yield part._replace(group=replace(part.group, rollouts=tuple(rollouts)))
     if rows and not (keep_prompt and most):
         named = ", ".join(map(str, rows[:NAMED])) + ", ..." * (len(rows) > NAMED)

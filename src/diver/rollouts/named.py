@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from diver.core.columns import COLUMNS, first_value, needed, value_at
+from diver.core.columns import COLUMNS, first_value, needed, present, value_at
 from diver.core.endings import is_cut_off
 from diver.core.files import InvalidRow
 from diver.core.seeds import digest
@@ -34,6 +34,8 @@ REFERENCES = ("target", "label", "gold_answer", "gold_label", "gt", "gts", "refe
 """Columns that may have the reference answer where `answer` has what the model answered."""
 LABEL = re.compile(r"(?![01]$)(?:[A-Z]|-?\d[\d.,/]*)")
 """A column `label` that may be the reference answer: a letter or a number, but not a verdict (0 or 1) or its source."""
+BESIDE = (*COLUMNS["passages"], *COLUMNS["contexts"])
+"""What else a problem asks about."""
 DESCRIBED = ("entropy", "logprobs", "length", "truncated", "advantage")
 """Parts of a row that describe its response, besides the outcome."""
 NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # the id of a sample: the id of its problem and a number
@@ -76,16 +78,18 @@ def named_columns(file: File) -> Iterator[Part]:
         # programs write the same id as 1 or as "1"
         prompt = json.dumps(value if values.is_turns(value) else str(value), ensure_ascii=False, default=str)
         key = prompt if group is None else json.dumps(str(group), ensure_ascii=False)
-        problem = _problem(row, value, where, file)
+        options = options_in(row)
+        problem = _problem(row, value, options, where, file)
         of_group = hash((problem.source, problem.meta.get("step"), problem.meta.get("by"), key))  # a key may be long
-        for column, option in APART.items():
+        for column in present(row, APART):
+            option = APART[column]
             known = None if column == "model" and names["by"] else values.known(row.get(column))
             if known is not None and apart.setdefault((of_group, column), known) != known:
                 option = option if column == "model" or values.integer(known) is not None else "--by"
                 said = f"column {column!r} differs within a group; {option} {column} keeps the {column}s apart"
                 _note(file, "", said)
         given_by = names["problem"][0] if file.problem_is_named else ""
-        ids, certain = (None, given_by) if given_by or group is not None else _ids(row)
+        ids, certain = (None, given_by) if given_by or group is not None else _ids(row, options)
         written = digest(prompt) if values.is_turns(value) else ""
         rollouts = tuple(_rollouts(row, scored, several, file, where))
         part = Part(key, Group(problem, rollouts), ids, certain, written, file.path)
@@ -127,9 +131,10 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
     Raises:
         DiverError: a text has several responses, as pandas writes a list. Where each ends is not certain.
     """
-    outcomes = (value_at(row, name) for name in file.names["outcome"])
+    outcomes = (value_at(row, name) for name in present(row, file.names["outcome"]))
     several = any(isinstance(cell, str) and cell.lstrip().startswith("[") for cell in outcomes)  # a list as text
-    for name in file.names["response"]:
+    names = present(row, file.names["response"])
+    for name in names:
         if values.is_missing(given := value_at(row, name)):
             continue
         if isinstance(given, str) and CHAT.match(given):
@@ -142,10 +147,10 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
                 f"{where}: column {name!r} has a list written as one text; write a row for each response, or a list in "
                 "JSON Lines or parquet"
             )
-        if (first := next(one for one in file.names["response"] if _has(row, one))) != name:  # it may be no response
+        if (first := next(one for one in names if _has(row, one))) != name:  # it may be no response
             said = "is read as the response; --response names the one to read"
             _note(file, where, f"column {first!r} is empty, so column {name!r} {said}", said)
-        for other in file.names["response"]:
+        for other in names:
             if other in (name, "text") or values.is_missing(second := value_at(row, other)):
                 continue  # `text` may be the question
             if any(other in paths for part, paths in file.names.items() if part != "response"):
@@ -167,7 +172,7 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
 
 def _problem_value(row: Row, names: Sequence[str], given: Any, turns: tuple[list[Any], list[Any]] | None) -> Any:
     """The first value that names the problem: of messages whose end is the response, what comes before it."""
-    for name in names:
+    for name in present(row, names):
         value = value_at(row, name)
         if name == "messages" and turns is not None:
             chat, texts = values.text(turns[1], "").strip(), given if isinstance(given, list) else [given]
@@ -255,15 +260,15 @@ def _outcomes(
     return [values.outcome(value, where) for value in outcome]
 
 
-def _ids(row: Row) -> tuple[dict[str, int], str]:
+def _ids(row: Row, options: Any) -> tuple[dict[str, int], str]:
     """The hashes of a row's ids by column, and the column that certainly identifies problems.
 
     Ids of problems come first, then other ids, then both without the number at their end. Images, options and contexts
     count as ids.
     """
-    nested = {f"{inside}.{name}": value for inside in COLUMNS["inside"] for name, value in _inside(row, inside).items()}
-    fields = {**row, **nested}
-    columns = sorted((name for name in fields if rank_of_id(name) < 2), key=rank_of_id)
+    tables = present(row, COLUMNS["inside"])
+    fields = {**row, **{f"{table}.{name}": value for table in tables for name, value in _inside(row, table).items()}}
+    columns = id_columns(tuple(fields))
     found = {name: value for name in columns if (value := _id(fields[name], rank_of_id(name))) is not None}
     shorter = {
         f"{name} without the number at its end": match[1]
@@ -274,20 +279,19 @@ def _ids(row: Row) -> tuple[dict[str, int], str]:
     source = source if _is_name(source) else ""
     ids = {name: hash((source, value)) for name, value in (found | shorter).items()}
     certain = next((name for name, others in COLUMNS["certain"].items() if name in ids and row.keys() >= {*others}), "")
-    for name in COLUMNS["images"]:
+    for name in present(row, COLUMNS["images"]):
         if (images := value_at(row, name)) and isinstance(images, str | bytes | list | Mapping):
             ids[name] = hash(json.dumps(images, default=str))
             single = not isinstance(images, list) or len(images) == 1  # several images may come from tools
             certain = certain or name * single
-    if options := options_in(row):  # the order of options does not tell problems apart
+    if options:  # the order of options does not tell problems apart
         texts = options.values() if isinstance(options, Mapping) else options
         ids["options"] = hash(json.dumps(sorted(map(str, texts))))
         certain = certain or "options"
-    beside = {name: row.get(name) for name in (*COLUMNS["passages"], *COLUMNS["contexts"])}
     contexts = {
-        name: hash(json.dumps(value, default=str))
-        for name, value in beside.items()
-        if values.known(value) not in (None, [], {})
+        name: hash(json.dumps(row[name], default=str))
+        for name in present(row, BESIDE)
+        if values.known(row[name]) not in (None, [], {})
     }
     return ids | contexts, certain
 
@@ -310,6 +314,12 @@ def _inside(row: Row, column: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+@lru_cache(10_000)
+def id_columns(columns: tuple[str, ...], rows_first: bool = False) -> tuple[str, ...]:
+    """The columns that may number problems, then those that may number rows; or the other way round."""
+    return tuple(sorted((name for name in columns if rank_of_id(name) < 2), key=rank_of_id, reverse=rows_first))
+
+
 @lru_cache(1000)
 def rank_of_id(name: str) -> int:
     """0 for a column that numbers problems, 1 for one that may number rows instead, 2 for others."""
@@ -317,7 +327,7 @@ def rank_of_id(name: str) -> int:
     return next((rank for rank, kind in enumerate((PROBLEM_ID, ROW_ID)) if kind.fullmatch(name)), 2)
 
 
-def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
+def _problem(row: Row, value: Any, options: Any, where: str, file: File) -> Problem:
     found = {name: _first(row, file.names[name]) for name in ("answer", "step", "by", "grader", "source", "id")}
     if file.names["source"] is SOURCES:
         # The source is needed if the problem is a number or an id, because another benchmark may have the same one.
@@ -328,8 +338,8 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
     if isinstance(found["answer"], list) and len(found["answer"]) == 1:
         found["answer"] = found["answer"][0]
     if file.names["answer"] is NAMES["answer"] and _column(row, file.names["answer"]) == "answer":
-        for name in REFERENCES:
-            others = _answers(row.get(name))
+        for name in present(row, REFERENCES):
+            others = _answers(row[name])
             is_reference = others and (name != "label" or all(map(LABEL.fullmatch, others)))
             if is_reference and others.isdisjoint(_answers(found["answer"])):
                 said = f"is the reference answer, and column {name!r} says something else; --answer {name} reads that"
@@ -350,7 +360,7 @@ def _problem(row: Row, value: Any, where: str, file: File) -> Problem:
         "step": file.step if step is None else step,
         "by": texts.get("by"),
         "grader": texts.get("grader"),
-        "options": options_in(row),
+        "options": options,
         # only grading needs the answer, and reports its absence
         "accepted": _first(row, file.names["accepted"]),
         "answer_kind": type(answer).__name__ if isinstance(answer, list | dict) else None,
@@ -366,18 +376,18 @@ def _rollouts(
     """Further columns of a row describe its response. If it may have `several`, a list has the value of each, and
     another value is that of one only if there is one."""
     described = {name: first_value(row, file.names[name]) for name in DESCRIBED}
-    ids = sorted((name for name in row if rank_of_id(name) < 2), key=rank_of_id, reverse=True)  # that of the row first
     number = re.search(r"\d+\Z", where)
-    place = (str(file.path), int(number[0]) if number else 0, _first(row, ids, values.identity))
+    name = _first(row, id_columns(tuple(row), rows_first=True), values.identity)
+    place = (str(file.path), int(number[0]) if number else 0, name)
     for index, (response, outcome) in enumerate(scored):
         about = {
             name: value[index] if several and isinstance(value, list) and len(value) == len(scored)
             else value if len(scored) == 1 else None
             for name, value in described.items()
         }  # fmt: skip
-        rollout = Rollout(values.text(response, where), turns=values.turns(response, where))
-        yield rollout.replace(
-            key=action_key(rollout) if rollout.turns and rollout.actions else None,
+        rollout = Rollout(
+            values.text(response, where),
+            turns=values.turns(response, where),
             index=index,
             reward=None if outcome is None else Reward(outcome),
             entropy=values.mean_of(about["entropy"]),
@@ -387,16 +397,17 @@ def _rollouts(
             advantage=values.mean_of(about["advantage"]),
             place=place,
         )
+        yield rollout.replace(key=action_key(rollout)) if rollout.turns and rollout.actions else rollout
 
 
 def _first(row: Row, names: Sequence[str], read: Callable[[Any], Any] = values.known) -> Any:
     """The first value that says something, as `read` gives it; None if there is none."""
-    return next((value for name in names if (value := read(value_at(row, name))) is not None), None)
+    return next((value for name in present(row, names) if (value := read(value_at(row, name))) is not None), None)
 
 
 def _column(row: Row, names: Sequence[str]) -> str:
     """The first of the columns whose value says something; "" if none does."""
-    return next((name for name in names if values.known(value_at(row, name)) is not None), "")
+    return next((name for name in present(row, names) if values.known(value_at(row, name)) is not None), "")
 
 
 def _answers(value: Any) -> set[str]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ANY_COLUMNS = Columns()
 THRESHOLD = 0.5  # default of --threshold in every command
-LARGE = 200_000_000  # bytes that are read in some seconds
+LARGE = 20_000_000  # bytes that take a second or more
 
 
 class Rollouts(list[Group]):
@@ -118,7 +118,7 @@ def read_rollouts(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -
             "of a folder --steps 1,100,last reads some, and diver browse reads a part of any file"
         )
     reader = Reader(columns, notes, in_folder=len(files) > 1)
-    shown = progress(files, f"read {path.name}", "file") if size > LARGE else files
+    shown = progress(files, f"read {path.name}", "file") if size > LARGE and len(files) > 1 else files
     found = grouped((part for file in shown for part in reader.parts(file)), {}, reader.notes, path)
     groups = list(found)
     if not groups:
@@ -161,6 +161,8 @@ class Reader:
         rows = _rows(path)
         if size is not None:
             rows = islice(rows, rows_within(path, size))
+        elif file.size > LARGE and (total := rows_within(path, file.size)):
+            rows = progress(rows, f"read {path.name}", "row", total=total)
         try:
             first = next(rows, None)
         except NoRows as error:

@@ -9,7 +9,7 @@ for each rollout step:
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from diver.core.progress import progress_bar
+from diver.core.progress import progress, progress_bar
 from diver.core.run_folder import RunFolder
 from diver.core.seeds import draw_indices, stream_seed
 from diver.core.tables import counted
@@ -90,6 +90,8 @@ class Trainer:
             saver = checkpoint.Saver(folder, self.policy, self.optimizer, self.recipe.train, self.step, self.state)
             if evaluates and not self.step and not folder.steps():
                 self._record(0, self._evaluate(0, evaluation.num_samples))
+            if self.method.start_samples and not self.step:
+                self._sample_start()
             stop = opened.enter_context(stop_request())
             bar = opened.enter_context(progress_bar(steps, "train", "step", done=self.step, keep=True))
             while self.step < steps:
@@ -119,6 +121,8 @@ class Trainer:
         self.folder.begin()
         self.batches, samples = 0, self.recipe.evaluate.num_samples_in_training
         evaluated = self._evaluate(0, samples)["time/evaluate"] if self.eval_problems.problems else 0.0
+        if self.method.start_samples:
+            self._sample_start()
         with progress_bar(2, "measure", "step") as bar:
             _, row = [self._step(step, bar) for step in (1, 2)]
         return sum(row[name] for name in row.keys() - {"time/cpu"} if name.startswith("time/")), evaluated / samples
@@ -160,6 +164,7 @@ class Trainer:
                 reference=self.reference,
                 state=self.state,
                 replayed=replayed,
+                reweighed=method.reweighed,
             )
         return {
             **method.metrics(verified, progress),
@@ -181,32 +186,55 @@ class Trainer:
             number = step
             if selection.filter_groups:  # take the next problems of the epoch; a step may take several batches
                 number = self.batches = self.batches + 1
-            with _timed(timings, "sample", bar):
-                index = draw_indices(number, train.batch_size, len(self.train.problems), seed)
-                batch = sample_groups(
-                    self.sampler,
-                    [self.train.problems[i] for i in index],
-                    [self.train.texts[i] for i in index],
-                    sampling.group_size * selection.multiplier,
-                    temperature=sampling.temperature,
-                    max_tokens=sampling.max_tokens,
-                    stop_token_ids=sampling.stop_token_ids,
-                    seed=stream_seed(seed, "sample", number),
-                    tokens=self.train.ids,
-                )
-            with _timed(timings, "verify", bar):
-                if not isinstance(self.sampler, Trajectories):  # else environments have judged what they answered
-                    batch = verify(batch, self.recipe.verify)
-                if not self.has_graded:
-                    self._check_verifier(batch)
-                if "keys" in self.method.needs:
-                    batch = with_keys(batch)
+            index = draw_indices(number, train.batch_size, len(self.train.problems), seed)
+            size, stream = sampling.group_size * selection.multiplier, stream_seed(seed, "sample", number)
+            batch = self._sampled(index, size, stream, timings, bar)
+            for attempt in range(selection.retries):
+                unsolved = [i for i, group in enumerate(batch) if not self.method.correct(group).any()]
+                if not unsolved:
+                    break
+                retry = stream_seed(seed, "retry", number, attempt)
+                again = self._sampled([index[i] for i in unsolved], size, retry, timings, bar)
+                for i, more in zip(unsolved, again, strict=True):
+                    batch[i] = batch[i].joined(more)
             with _timed(timings, "diversity", bar):
                 shaped += self.method.shaped(batch, progress, self.decode, self.state)
             shaped, enough = without_surplus(shaped, train.batch_size)
             if enough:
                 break
         return shaped
+
+    def _sampled(
+        self, index: Iterable[int], size: int, seed: int, timings: dict[str, float], bar: tqdm | None
+    ) -> list[Group]:
+        """Graded groups of the problems with these numbers."""
+        sampling, index = self.recipe.sample, list(index)
+        with _timed(timings, "sample", bar):
+            batch = sample_groups(
+                self.sampler,
+                [self.train.problems[i] for i in index],
+                [self.train.texts[i] for i in index],
+                size,
+                temperature=sampling.temperature,
+                max_tokens=sampling.max_tokens,
+                stop_token_ids=sampling.stop_token_ids,
+                seed=seed,
+                tokens=self.train.ids,
+            )
+        with _timed(timings, "verify", bar):
+            if not isinstance(self.sampler, Trajectories):  # else environments have judged what they answered
+                batch = verify(batch, self.recipe.verify)
+            if not self.has_graded:
+                self._check_verifier(batch)
+            return with_keys(batch) if "keys" in self.method.needs else batch
+
+    def _sample_start(self) -> None:
+        """Enter the method's responses of the policy before training into its state, for every problem."""
+        numbers, each = range(len(self.train.problems)), self.recipe.train.batch_size
+        for first in progress(numbers[::each], "start", "batch"):
+            seed = stream_seed(self.recipe.run.seed, "start", first)
+            for group in self._sampled(numbers[first : first + each], self.method.start_samples, seed, {}, None):
+                self.method.update_start(group, self.state)
 
     def _check_verifier(self, batch: list[Group]) -> None:
         """DiverError if the verifier has failed on every response so far in this process, so nothing could be learned.

@@ -12,7 +12,7 @@ not change the weights of the sampled ones.
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import numpy as np
@@ -161,6 +161,7 @@ def update(
     reference: Policy | None = None,
     state: State | None = None,
     replayed: Sequence[Group] | None = None,
+    reweighed: Callable[[Sequence[Group], Sequence[Group]], Sequence[Group]] | None = None,
 ) -> dict[str, float]:
     """One optimizer step for each mini-batch of groups, in order; returns the metrics `policy/*` of the batch.
 
@@ -174,6 +175,7 @@ def update(
         state: the state of the run, saved with the checkpoints; it has the anchor of a loss with one.
         replayed: groups sampled before, whose metrics are `replay/*`. All `policy/*` are of the sampled groups alone,
             except `policy/grad_norm`, which is of both.
+        reweighed: gives `replayed`, also with the policy's log-probs, their advantages (`Method.reweighed`).
     """
     random = torch.Generator().manual_seed(seed)
     budget = config.micro_batch_tokens
@@ -190,7 +192,8 @@ def update(
     if replayed:  # KL and entropy terms apply to sampled rollouts only
         without_terms = dataclasses.replace(loss, kl_coef=0.0, entropy_coef=0.0)
         of_all = dataclasses.replace(config, skip_zero_advantage=False)  # they need not have log-probs yet
-        shares = [_recomputed(policy, share, without_terms, of_all, temperature) for share in shares]
+        now = [_recomputed(policy, share, without_terms, of_all, temperature) for share in shares]
+        shares = [[*reweighed(*pair)] for pair in zip(shares, now, strict=True)] if reweighed else now
     for i, (mini_batch, share) in enumerate(zip(batches, shares, strict=True)):
         # Zeros, not None: AdamW leaves out a parameter without a gradient, momentum and all.
         for p in parameters:

@@ -224,7 +224,8 @@ class DiverTrainer(GRPOTrainer):
         batches = mini_batches([group for group in groups if group], self.problems // self.updates)
         again: list[Group] = []
         if "replay" in method.needs and batches:
-            again = self._with_logprobs(check_replayed(method, method.replayed(state, self.problems, progress)))
+            found = check_replayed(method, method.replayed(state, self.problems, progress))
+            again = method.reweighed(found, self._with_logprobs(found))
         steps = [
             [
                 *_weighted([item for group in batch for item in group], method.loss.aggregation),

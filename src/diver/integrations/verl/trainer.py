@@ -36,7 +36,7 @@ from verl.utils.debug import marked_timer
 from verl.utils.debug.metrics import calculate_debug_metrics
 
 from diver.core.run_folder import RunFolder
-from diver.core.types import DiverError, Group, Progress, Rollout, State, sampling_metrics, trained_on
+from diver.core.types import DiverError, Group, Progress, Rollout, State, left_out, sampling_metrics, trained_on
 from diver.integrations.keys import also_named
 from diver.integrations.schedule import schedule_steps
 from diver.integrations.seam import decoder
@@ -245,10 +245,7 @@ class DiverTrainer(PPOTrainerSync):
         discarded, self._left_out = [g for g in self._left_out if len(g) == self.group_size], []
         everything = [*sampled.values(), *discarded]
         shaped = self.method.shaped(everything, progress, reading[0], self.state)
-        shaped[len(sampled) :] = [
-            group.with_each(trained=[False] * len(group), advantage=[np.nan] * len(group))
-            for group in shaped[len(sampled) :]
-        ]
+        shaped = left_out(shaped, range(len(sampled), len(shaped)))
         trained = trained_on(shaped)
         keys_of = {group.problem.meta["uid"]: keys for keys, group in sampled.items()}
         self._rollouts = {keys_of[group.problem.meta["uid"]][r.index]: r for group in trained for r in group.rollouts}
@@ -302,10 +299,12 @@ class DiverTrainer(PPOTrainerSync):
         found = columns(batch, ["old_log_probs"])["old_log_probs"]
         put(batch, "rollout_log_probs", found)
         of_row = dict(zip(batch.keys, found, strict=True))
-        self._replayed = {
-            keys: group.with_each(logprobs=[of_row[key].float().numpy() for key in keys])
+        now = [
+            group.with_each(logprobs=[of_row[key].float().numpy() for key in keys])
             for keys, group in self._replayed.items()
-        }
+        ]
+        shown = self.method.reweighed([*self._replayed.values()], now)
+        self._replayed = dict(zip(self._replayed, shown, strict=True))
 
     def _old_logprob_metrics(self, sampled: KVBatchMeta) -> dict[str, Any]:
         """The metrics that verl logs with the old log-probs, of the sampled rows alone."""
