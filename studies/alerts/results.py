@@ -17,7 +17,7 @@ from alerts.study import CHOICE, HEALTHY, REPORT, AlertRun, Study
 from diver.core.run_folder import metrics_table
 from diver.core.statistics import Estimate, paired_interval
 from diver.pages.run_record import LEVEL, NARROWER, RunRecord, run_alerts
-from diver.train.alerts import DIVERGING, NOISE, Rule, diverging, held, level, limit_of, rules, window
+from diver.train.alerts import DIVERGING, NOISE, Rule, diverging, held, level, rules, window
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,6 +86,11 @@ class Watched(NamedTuple):
     limits: Sequence[float]
     today: float
     fires: Fires
+
+
+def limit_of(rule: Rule) -> float:
+    """The limit of a level: its `above` or its `below`."""
+    return float(rule["above"] if "above" in rule else rule["below"])
 
 
 def watched(study: Study) -> list[Watched]:

@@ -125,6 +125,8 @@ def _run(experiment: Experiment, arguments: Arguments, out: Path, work: Path, mo
     plan = make_plan(experiment, seeds, out, work)
     try:
         if plan:
+            missing = sum(record(plan, of.label, seed) is None for of in plan.settings for seed in of.seeds)
+            print(f"{experiment.name}: {missing} runs to make; --list has the core hours of all", flush=True)
             sweep(plan, arguments.jobs)
     except (DiverError, KeyboardInterrupt):
         partial = study(experiment, max(seeds, experiment.seeds), out)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from diver.core.statistics import Estimate, over_strata
+from diver.core.statistics import UNKNOWN, Estimate
 from diver.core.tables import escape_latex, escape_markdown, markdown
 
 OVERALL = "Overall Avg."
@@ -94,3 +95,27 @@ def _text(estimate: Estimate, scale: float, digits: int, ends: bool = True) -> s
     if not ends or math.isnan(estimate.low):
         return mean
     return f"{mean} ({scale * estimate.low:.{digits}f}–{scale * estimate.high:.{digits}f})"
+
+
+def over_strata(values: Sequence[ArrayLike], level: float = 0.95) -> Estimate:
+    """The mean of the means of several sets, [problems] each, such as benchmarks, with a confidence interval for other
+    problems.
+
+    The sets themselves are not random. The variance is the sum of the variances of their means, over their number
+    squared, and t has Satterthwaite's degrees of freedom. The interval is NaN if a set has one value; without any
+    set all three are NaN.
+    """
+    from scipy.special import stdtrit
+
+    sets = [np.asarray(v, dtype=np.float64) for v in values]
+    if not sets:
+        return UNKNOWN
+    mean = float(np.mean([v.mean() for v in sets]))
+    if min(map(len, sets)) < 2:
+        return Estimate(mean, np.nan, np.nan)
+    parts = np.array([v.var(ddof=1) / len(v) / len(sets) ** 2 for v in sets])
+    if not parts.any():
+        return Estimate(mean, mean, mean)
+    freedom = parts.sum() ** 2 / np.sum(parts**2 / np.array([len(v) - 1 for v in sets]))
+    half = float(stdtrit(freedom, 0.5 + level / 2) * np.sqrt(parts.sum()))
+    return Estimate(mean, mean - half, mean + half)

@@ -65,8 +65,8 @@ def answer(study: Mapping[str, Any], found: Mapping[str, Policy], method: str) -
         )
     agree = all(estimate.low <= 0 <= estimate.high for estimate in (at_1, at_most))
     return (
-        f"**The engines {'agree' if agree else 'differ'}** by the rule of the protocol: TRL minus built-in is "
-        f"{at_1.text(sign='+')} points at Pass@1, a half-width of {half:.1f}, and {at_most.text(sign='+')} at "
+        f"**The engines {'agree' if agree else 'differ'}** by the rule of the protocol. TRL minus built-in is "
+        f"{at_1.text(sign='+')} points at Pass@1, a half-width of {half:.1f}. It is {at_most.text(sign='+')} at "
         f"Pass@{study['k'][-1]}."
     )
 

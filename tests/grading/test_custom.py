@@ -1,5 +1,7 @@
 """A verifier of one's own, in real worker processes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -176,3 +178,10 @@ def test_what_cannot_be_a_verifier_is_one_line(name, message):
     with pytest.raises(DiverError, match=message) as caught:
         get_grader(name, "data.verifier")
     assert "\n" not in str(caught.value)
+
+
+def test_a_verifier_that_fails_says_its_reason_once(caplog):
+    """40 failures of one reason are one line with their number."""
+    assert {*grade([("quote", replace(PROBLEM, id=f"p{i}")) for i in range(40)], SETTINGS)} == {Grade.ERROR}
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("answer 'quote' and 39 others: error (")

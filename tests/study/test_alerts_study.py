@@ -7,11 +7,11 @@ import pytest
 from protocol import ROOT, check_descent, check_only_added_to
 
 from alerts.page import write_page, write_rates
-from alerts.results import Finished, Rate, Results, Watched, watched
+from alerts.results import Finished, Rate, Results, Watched, limit_of, watched
 from alerts.study import CHOICE, HEALTHY, RECORDS, REPORT, AlertRun, Study
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.sweep import records
-from diver.train.alerts import AlertLog, alerts, limit_of, rules
+from diver.train.alerts import AlertLog, alerts, rules
 from diver_paper import again
 from diver_paper.runs import records_file, study_recipe
 

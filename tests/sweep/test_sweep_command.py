@@ -242,8 +242,8 @@ def test_evaluation_problems_that_are_part_of_the_data_are_left_out_of_the_train
     train, held_out, _ = load(run.data, run.evaluate.source, run.evaluate.problems)
     parts = plan.problems(run)
     judged = [p.id for part in parts.values() for p in part.problems]
-    assert [len(parts[part].problems) for part in (SELECTION, HELD_OUT)] == [1, 3]  # a tenth of 40, a quarter of it
-    assert judged == [p.id for p in held_out] and {p.id for p in train}.isdisjoint(judged) and len(train) == 36
+    assert [len(parts[part].problems) for part in (SELECTION, HELD_OUT)] == [2, 6]  # a quarter of 8
+    assert judged == [p.id for p in held_out] and {p.id for p in train}.isdisjoint(judged) and len(train) == 32
 
 
 def test_values_of_a_key():

@@ -41,8 +41,10 @@ def numbered(tmp_path, count):
 def test_problems_set_aside_leave_the_training(tmp_path):
     data = numbered(tmp_path, 60)
     train, held_out, notes = load(data, None, 5)
-    assert notes == [f"{data.path}: 5 of 60 problems are held out for evaluation (evaluate.problems)"]
-    assert load(data, None, 0)[2] == []
+    others = f"problems: 55 of {data.path} to train on, 5 of {data.path} to evaluate on (evaluate.problems = 5)"
+    assert notes == [others]
+    none = f"problems: 60 of {data.path} to train on, 0 of {data.path} to evaluate on (evaluate.problems = 0)"
+    assert load(data, None, 0)[2] == [none]
     assert len(train) == 55 and len(held_out) == 5 and not {p.id for p in train} & {p.id for p in held_out}
     assert [p.id for p in load(data, None, 5)[1]] == [p.id for p in held_out]
 
@@ -51,10 +53,15 @@ def test_problems_that_are_trained_and_evaluated_on_are_counted(tmp_path):
     data = numbered(tmp_path, 20)
     other = write_rows(tmp_path / "other.jsonl", [{"problem": f"{i}+1?", "answer": str(i + 1)} for i in (3, 40, 19)])
     *_, notes = load(data, Source(path=str(other)), 8)
-    assert notes == ["2 of the 3 problems to evaluate on are trained on, too: they are not held out"]
+    sets = f"problems: 20 of {data.path} to train on, {{}} of {{}} to evaluate on (evaluate.problems = {{}})"
+    assert notes == [
+        sets.format(3, other, 8),
+        "2 of the 3 problems to evaluate on are trained on, too: they are not held out",
+    ]
     spaced = write_rows(tmp_path / "spaced.jsonl", [{"problem": f" {i}+1?\n", "answer": "9"} for i in (3, 40, 19)])
     *_, notes = load(data, Source(path=str(spaced)), 2)
     assert notes == [
+        sets.format(2, spaced, 2),
         f"{spaced}: the first 2 of 3 problems are evaluated on (evaluate.problems)",
         "1 of the 2 problems to evaluate on are trained on, too: they are not held out",
     ]
@@ -62,21 +69,21 @@ def test_problems_that_are_trained_and_evaluated_on_are_counted(tmp_path):
 
 @pytest.mark.parametrize(
     ("problems", "asked", "held"),
-    [(300, 64, 30), (300, 30, 30), (300, 20, 20), (19, 64, 1), (9, 64, 1), (2, 1, 1), (1, 64, 0)],
+    [(300, 64, 64), (300, 30, 30), (38, 10, 10), (38, 30, 30), (38, 64, 19), (38, 50, 37), (2, 1, 1), (1, 64, 0)],
 )
-def test_at_most_a_tenth_is_held_out(tmp_path, problems, asked, held):
+def test_the_number_of_held_out_problems_is_obeyed(tmp_path, problems, asked, held):
+    """Of the default, 64, at most half; of another number all but one."""
     data = numbered(tmp_path, problems)
     train, held_out, (note,) = load(data, None, asked)
     assert (len(train), len(held_out)) == (problems - held, held)
-    assert f"{held} of {problems} problems are held out" in note
-    assert note.endswith(f"(evaluate.problems = {asked}, but at most a tenth)") == (held < asked)
+    assert f"problems: {problems - held} of" in note and (held == 0 or f" {held} of " in note)
 
 
 def test_three_hundred_problems_train_with_the_default_sizes(tmp_path):
     sample = {"max_prompt_tokens": 32, "max_tokens": 48}  # the bundled policy has no more positions
     recipe = make_recipe({"data": {"path": numbered(tmp_path, 300).path}, "sample": sample})
     prepared = prepare(recipe)
-    assert (len(prepared.train.problems), len(prepared.eval_problems.problems)) == (270, 30)
+    assert (len(prepared.train.problems), len(prepared.eval_problems.problems)) == (236, 64)
     # The evaluations before and after sample as many responses as a rollout step, not those of hours.
     evaluate = recipe.evaluate
     assert evaluate.problems * evaluate.num_samples <= recipe.train.batch_size * recipe.sample.group_size
@@ -111,24 +118,25 @@ def test_a_verifier_for_generated_problems():
 
 
 def test_too_few_problems_to_train_on_are_accounted_for(tmp_path):
-    """20 problems, of which one is too long: 2 are held out, and a batch needs 18."""
+    """20 problems, of which one is too long: 8 are held out, and a batch needs 12."""
     rows = [{"problem": f"{i}{'+0' * 60 * (not i)}+1?", "answer": str(i + 1)} for i in range(20)]  # the first is long
     recipe = make_recipe(
         {
             "run": {"folder": str(tmp_path / "run")},
             "data": {"path": jsonl(tmp_path, rows)},
             "sample": {"max_prompt_tokens": 32, "max_tokens": 48},
-            "train": {"batch_size": 18, "mini_batch_size": 18},
+            "train": {"batch_size": 12, "mini_batch_size": 12},
             "evaluate": {"problems": 8},
         }
     )
     with pytest.raises(DiverError) as caught:
         Trainer(recipe, RunFolder(tmp_path / "run", {"schedule_steps": 1}, {}))
     assert str(caught.value) == (
-        f"train.batch_size: 18 problems in a step, but {recipe.data.path!r} has only 17 to train on; lower it, and "
+        f"train.batch_size: 12 problems in a step, but {recipe.data.path!r} has only 11 to train on; lower it, and "
         "train.mini_batch_size, which must divide it; "
-        f"{recipe.data.path}: 2 of 20 problems are held out for evaluation (evaluate.problems = 8, but at most a "
-        "tenth); 1 of 18 prompts are longer than sample.max_prompt_tokens (32) and were skipped"
+        f"problems: 12 of {recipe.data.path} to train on, 8 of {recipe.data.path} to evaluate on "
+        "(evaluate.problems = 8); "
+        "1 of 12 prompts are longer than sample.max_prompt_tokens (32) and were skipped"
     )
 
 
@@ -147,7 +155,7 @@ def test_the_verifiers_that_auto_chose_are_told(tmp_path):
 def test_too_few_problems_are_told_before_the_hub_is_asked(tmp_path):
     data = {"path": jsonl(tmp_path, [{"problem": f"{i}+1?", "answer": "1"} for i in range(9)])}
     with pytest.raises(
-        DiverError, match="has only 8 to train on; lower it, and train.mini_batch_size, which must divide"
+        DiverError, match="has only 5 to train on; lower it, and train.mini_batch_size, which must divide"
     ):
         prepare(make_recipe({"model": {"path": "owner/name"}, "data": data}))
 
@@ -158,9 +166,9 @@ def test_known_answers_in_sentences_are_noted(tmp_path):
         {"question": "x?", "solution": r"We add one to it, so \boxed{7}"},
         {"question": "y?", "solution": "7 apples"},
     ]
-    (note,) = load(Data(path=jsonl(tmp_path, rows)), None, 0)[2]
+    _, note = load(Data(path=jsonl(tmp_path, rows)), None, 0)[2]
     assert "3 reference answers are sentences, such as 'We add one to it. The answer is 1.'" in note and "####" in note
-    assert not load(Data(path=jsonl(tmp_path, rows[3:])), None, 0)[2]
+    assert len(load(Data(path=jsonl(tmp_path, rows[3:])), None, 0)[2]) == 1
 
 
 def test_duplicate_rows_are_noted(tmp_path):
@@ -221,13 +229,13 @@ def test_the_default_template_is_that_of_the_model_and_is_told(tmp_path):
         return prepared.train.texts[0], prepared.train.template, prepared.eval_problems.template, prepared.notes[-1]
 
     text, *names, note = told(chat)
-    assert text.startswith("<s> 0+1?\n\nReason step by step") and text.endswith("within \\boxed{}. :")
+    assert text.startswith("<s> 1+1?\n\nReason step by step") and text.endswith("within \\boxed{}. :")
     assert names == ["boxed", "boxed"]
     assert note == "prompts by template 'boxed': the model has a chat template (data.template = 'auto')"
     text, *names, note = told("countdown")
-    assert (text, *names) == ("0+1?", "plain", "plain")
+    assert (text, *names) == ("1+1?", "plain", "plain")
     assert note == "prompts by template 'plain': the model has no chat template (data.template = 'auto')"
-    assert told(chat, template="plain")[0] == "0+1?"
+    assert told(chat, template="plain")[0] == "1+1?"
     (chat / "chat_template.jinja").write_text("{{ messages[0]['content'] }}{% if not enable_thinking %} <>{% endif %}")
     model = {"path": str(chat), "chat_template_kwargs": {"enable_thinking": False}}
     recipe = {"model": model, "data": data, "sample": sample, "train": train}
@@ -245,7 +253,7 @@ def test_the_default_template_is_that_of_the_model_and_is_told(tmp_path):
     )
     fixed = {"path": str(chat), "chat_template_kwargs": {"date_string": "1 Jan 2026"}}
     prepared = prepare(make_recipe({**recipe, "model": fixed}))
-    assert prepared.train.texts[0].startswith("1 Jan 2026 0+1?") and not any("date" in n for n in prepared.notes)
+    assert prepared.train.texts[0].startswith("1 Jan 2026 1+1?") and not any("date" in n for n in prepared.notes)
     for wrong, reason in (
         ({"enable_thinkin": False}, r"model.chat_template_kwargs.enable_thinkin: the chat template of .* has no such"),
         ({"enable_thinking": "false"}, "'false' is a text; write false without quotes"),

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from diver.core.run_folder import RunFolder, set_aside
 from diver.core.settings import Errors
 from diver.core.types import DiverError
 from diver.recipe.load import RecipeArguments, parse_arguments, parse_seeds
-from diver.recipe.recipe import Recipe
+from diver.recipe.recipe import Recipe, make_recipe
 from diver.recipe.run import open_run
 
 
@@ -32,10 +33,13 @@ class TrainArguments(RecipeArguments):
     """
 
     dry_run: bool = False
-    """Check everything, print the recipe with its defaults, and stop. All errors are reported at once, and the first
-    prompt is shown. With TRL, print its GRPOConfig and the keys that it does not take; its fields are checked where TRL
-    is installed. With verl, print its command, which needs neither verl nor the model. Neither data nor verifier is
-    checked then."""
+    """Check everything, print the keys that differ from their defaults, and stop. All errors are reported at once, and
+    the first prompt is shown. With TRL, print its GRPOConfig and the keys that it does not take; its fields are checked
+    where TRL is installed. With verl, print its command, which needs neither verl nor the model. Neither data nor
+    verifier is checked then."""
+    estimate: bool = False
+    """With --dry-run, run two steps and a part of the evaluation, keep nothing, and estimate the duration. Built-in
+    engine only."""
     restart: bool = False
     """Rename an existing run folder to FOLDER.1 and begin anew. Built-in engine only."""
     seeds: str | None = None
@@ -47,20 +51,13 @@ class TrainArguments(RecipeArguments):
 
 
 COMMON = {
-    "the run": "run.engine run.folder run.seed seeds jobs dry_run restart",
+    "the run": "run.engine run.folder run.seed seeds jobs dry_run estimate restart",
     "model, data and method": "model.path data.path data.verifier method.name method.shaping.coef",
     "sampling and training": "sample.group_size sample.temperature sample.max_tokens sample.max_num_seqs "
     "train.steps train.batch_size train.mini_batch_size train.learning_rate train.save_steps train.micro_batch_tokens",
     "evaluation and loggers": "evaluate.problems evaluate.every evaluate.num_samples evaluate.temperature log.to",
     "TRL and verl": "trl.lora_rank trl.vllm verl.nodes verl.gpus problems_only",
 }
-
-# A rehearsal of a few seconds would not do: the lengths of responses and the first use of a GPU decide.
-DURATION_NOTE = (
-    "duration: not estimated. To measure it, run a few steps into another folder: --train.steps 3 "
-    "--evaluate.problems 0 --run.folder runs/three-steps; time/* in its metrics.jsonl are the seconds of each part of "
-    "a step"
-)
 
 
 def command(args: Sequence[str]) -> None:
@@ -90,7 +87,8 @@ def command(args: Sequence[str]) -> None:
         with errors.collected():
             notes = notes_of(recipe)
         errors.raise_found()
-        print(*notes, DURATION_NOTE, sep="\n", file=sys.stderr)
+        print(*notes, sep="\n", file=sys.stderr)
+        print(duration_of(recipe) if arguments.estimate else "duration: --estimate measures it", file=sys.stderr)
         print(as_toml(recipe), end="")
     else:
         train(recipe, arguments.restart)
@@ -115,6 +113,7 @@ def check_flags(arguments: TrainArguments, args: Sequence[str], options: Sequenc
         (engine != "verl" and arguments.problems_only, "command line: --problems-only: is for --engine verl"),
         (engine != "verl" and options, "command line: --: options of the engine follow, which is for --engine verl"),
         (seeds is not None and seed_given, f"--run.seed: the seeds are those of --seeds {seeds}; give one of the two"),
+        (arguments.estimate and (other or seeds or not arguments.dry_run), "--estimate: is for --dry-run of one run"),
         (seeds is None and jobs > 1, f"--jobs {jobs}: is for the runs of --seeds, and this is one run"),
     ):
         if wrong:
@@ -122,21 +121,34 @@ def check_flags(arguments: TrainArguments, args: Sequence[str], options: Sequenc
 
 
 def as_toml(recipe: Recipe) -> str:
-    """The recipe with every default filled in, as a file that gives the same recipe.
-
-    A key without a value is left out, as are the sections of the other engines where they have their defaults.
-    """
+    """The keys that differ from the defaults of the method and of the loss, as a file that gives the same recipe."""
     import tomli_w
 
-    def with_values(table: Mapping[str, Any]) -> dict[str, Any]:
-        known = {key: value for key, value in table.items() if value is not None}
-        return {key: with_values(value) if isinstance(value, Mapping) else value for key, value in known.items()}
+    def differing(table: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
+        default = default if table.get("name") == default.get("name") else {}  # another loss has other defaults
+        known = {key: value for key, value in table.items() if value is not None and value != default.get(key)}
+        return {k: differing(v, default.get(k) or {}) if isinstance(v, Mapping) else v for k, v in known.items()}
 
-    tables = with_values(dataclasses.asdict(recipe))
-    for engine in ("verl", "trl"):
-        if getattr(recipe, engine) == getattr(Recipe, engine):
-            del tables[engine]
-    return tomli_w.dumps(tables)
+    name = recipe.method.name
+    tables = differing(*map(dataclasses.asdict, (recipe, make_recipe({"method": {"name": name}}))))
+    tables["method"] = {"name": name, **tables.get("method", {})}
+    return tomli_w.dumps(tables) + "\n# The other keys have their defaults, which --help all shows.\n"
+
+
+def duration_of(recipe: Recipe) -> str:
+    """How long a run takes by two of its steps and a part of its first evaluation, made in a folder that is removed."""
+    from diver.evaluate.evaluate import duration
+    from diver.train.trainer import Trainer
+
+    with tempfile.TemporaryDirectory() as aside:
+        recipe = dataclasses.replace(recipe, run=dataclasses.replace(recipe.run, folder=f"{aside}/run"))
+        with contextlib.closing(open_run(recipe)) as folder:
+            step, response = Trainer(recipe, folder).measured()
+    steps, held_out = recipe.train.steps, recipe.evaluate
+    between = (steps - 1) // held_out.every if held_out.every else 0
+    evaluations = response * (2 * held_out.num_samples + between * held_out.num_samples_in_training)
+    parts = f"{steps} steps take {duration(steps * step)} and evaluations {duration(evaluations)}"
+    return f"duration: about {duration(steps * step + evaluations)}, of which {parts}, by two steps on this machine now"
 
 
 def train(recipe: Recipe, restart: bool = False) -> None:

@@ -1,7 +1,7 @@
 """Estimators from many samples per problem, and their confidence intervals over problems and seeds."""
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,6 +134,24 @@ def effective_number(diversity: float) -> float:
     return 1.0 / (1.0 - diversity) if diversity < 1 else np.nan
 
 
+WIDE = 0.2
+"""The widest interval of a fraction that is not remarked on."""
+
+
+def enough(rows: Iterable[tuple[str, Estimate, int]]) -> str:
+    """How many problems would do, in a sentence, where the widest 95 % interval of fractions is wider than `WIDE`.
+
+    Args:
+        rows: a label, its estimate and the number of problems, for each of the fractions.
+    """
+    widths = [(e.high - e.low, label, problems) for label, e, problems in rows if e.high - e.low > WIDE]
+    if not widths:
+        return ""
+    width, label, problems = max(widths)
+    most = math.ceil(problems * (width / WIDE) ** 2)  # the width falls with the root of the number
+    return f"{label} has an interval of {100 * width:.0f} points: about {most:,} problems, not {problems:,}, give 20."
+
+
 DISTINCT = {True: "distinct", False: "written differently"}
 PAIRS = {exact: f"correct pairs {words}" for exact, words in DISTINCT.items()}
 EFFECTIVE = {True: "effective solutions", False: "effective sets of formulas"}
@@ -238,30 +256,6 @@ def interval(values: ArrayLike, bounds: tuple[float, float] | None = None, level
     if bounds and not (bounds[0] - 1e-9 <= y.min() and y.max() <= bounds[1] + 1e-9):
         raise ValueError(f"values must be within {bounds}: got {y.min()} to {y.max()}")
     return Estimate(float(y.mean()), *(float(end) for end in ends(y, bounds, level)))
-
-
-def over_strata(values: Sequence[ArrayLike], level: float = 0.95) -> Estimate:
-    """The mean of the means of several sets, [problems] each, such as benchmarks, with a confidence interval for other
-    problems.
-
-    The sets themselves are not random. The variance is the sum of the variances of their means, over their number
-    squared, and t has Satterthwaite's degrees of freedom. The interval is NaN if a set has one value; without any
-    set all three are NaN.
-    """
-    from scipy.special import stdtrit
-
-    sets = [np.asarray(v, dtype=np.float64) for v in values]
-    if not sets:
-        return UNKNOWN
-    mean = float(np.mean([v.mean() for v in sets]))
-    if min(map(len, sets)) < 2:
-        return Estimate(mean, np.nan, np.nan)
-    parts = np.array([v.var(ddof=1) / len(v) / len(sets) ** 2 for v in sets])
-    if not parts.any():
-        return Estimate(mean, mean, mean)
-    freedom = parts.sum() ** 2 / np.sum(parts**2 / np.array([len(v) - 1 for v in sets]))
-    half = float(stdtrit(freedom, 0.5 + level / 2) * np.sqrt(parts.sum()))
-    return Estimate(mean, mean - half, mean + half)
 
 
 def paired_interval(

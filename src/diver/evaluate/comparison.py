@@ -18,6 +18,7 @@ from diver.core.statistics import (
     Estimate,
     bounds_of,
     effective_number,
+    enough,
     interval,
     paired_interval,
     pass_at_k,
@@ -130,6 +131,8 @@ class Comparison(NamedTuple):
     """The problems that have the measure on both sides, where not all of them have it."""
     left_out: int = 0
     """The problems of both sides that are left out, since one of these has too few scored samples."""
+    problems: int = 0
+    """The problems of the change."""
 
     @property
     def is_pass(self) -> bool:
@@ -177,7 +180,8 @@ def comparisons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Comparison]:
         if (shared := ~np.isnan(x) & ~np.isnan(y)).any():
             x, y, left_out = x[shared], y[shared], both_have - int(shared.sum())
         percent = measure.startswith("pass")
-        rows.append(Comparison(label, *_estimates(x, y, measure), percent=percent, left_out=left_out))
+        estimates = _estimates(x, y, measure)
+        rows.append(Comparison(label, *estimates, percent=percent, left_out=left_out, problems=len(x)))
     rows += _of_pairs(values(a, "pair_diversity", names), values(b, "pair_diversity", names), exact)
     return [row for row in rows if not (math.isnan(row.base.mean) and math.isnan(row.trained.mean))]
 
@@ -206,13 +210,16 @@ def _of_pairs(x: np.ndarray, y: np.ndarray, exact: bool) -> list[Comparison]:
 
 
 def legend(rows: Sequence[Comparison]) -> str:
-    """The label of rows that count solutions, distinct or written differently, and what rows leave out."""
+    """The label of rows that count solutions, distinct or written differently, what rows leave out, and how many
+    problems would do."""
     said = "Distinct@n: distinct correct solutions among n samples."
     if any(row.label.endswith(WRITTEN) for row in rows):  # the label may begin with the title of a benchmark
         said = f"{WRITTEN}: sets of formulas that the correct samples write."
     said = f"{said} {ABOUT_PAIRS}" if any(row.support is not None for row in rows) else said
     few = [f"{row.label} leaves out {counted(row.left_out, 'problem')}" for row in rows if row.left_out]
-    return f"{said} Too few scored samples: {', '.join(dict.fromkeys(few))}." if few else said
+    said = f"{said} Too few scored samples: {', '.join(dict.fromkeys(few))}." if few else said
+    changes = ((f"The change of {row.label}", row.change, row.problems) for row in rows if row.is_pass)
+    return f"{said} {enough(changes)}".strip()
 
 
 def against(
@@ -343,7 +350,8 @@ def compare_variants(found: Mapping[str, Runs], baseline: str | None = None) -> 
     baseline = baseline or (BEFORE if len(trained) == 1 and BEFORE in found else trained[0])
     if baseline not in found:
         raise DiverError(f"--baseline {baseline!r}: there is no such variant; there are {', '.join(map(repr, found))}")
-    tables = {"levels": levels(found), "differences": differences(found, baseline)}
+    of_changes = differences(found, baseline)
+    tables = {"levels": levels(found), "differences": of_changes}
     bands = {}
     for label, seeds in _others(found, baseline).items():
         before, after = ([found[of][seed] for seed in sorted(seeds)] for of in (baseline, label))
@@ -351,7 +359,12 @@ def compare_variants(found: Mapping[str, Runs], baseline: str | None = None) -> 
             bands[label] = band
     words = {name: f"{name}, {band.about}: {band.text(name, baseline)}" for name, band in bands.items()}
     known = {name: table for name, table in tables.items() if table.rows}
-    return Compared(found, known, bands, left_out(found, baseline), words)
+    problems, ks = (len(next(iter(found[baseline].values()))[key]) for key in ("per_problem", "k"))
+    first = {
+        name: [cell for cell in cells[:ks] if isinstance(cell, Estimate)] for name, cells in of_changes.rows.items()
+    }
+    few = enough((f"{name} {of_changes.of}", cell, problems) for name, cells in first.items() for cell in cells)
+    return Compared(found, known, bands, [*left_out(found, baseline), *filter(None, [few])], words)
 
 
 def left_out(found: Mapping[str, Runs], baseline: str) -> list[str]:

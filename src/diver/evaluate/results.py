@@ -12,7 +12,7 @@ from typing import Any
 
 from diver.core.figures import COLOURS, drawing, frame
 from diver.core.files import JsonlLog, WorkFolder, number, read_json
-from diver.core.statistics import ABOUT_PAIRS, DISTINCT, EFFECTIVE, PAIRS, SUPPORT, UNKNOWN, Estimate
+from diver.core.statistics import ABOUT_PAIRS, DISTINCT, EFFECTIVE, PAIRS, SUPPORT, UNKNOWN, Estimate, enough
 from diver.core.tables import Cell, Table, markdown
 from diver.core.tables import Measure as Column
 from diver.core.types import DiverError
@@ -110,7 +110,9 @@ def benchmark_table(results: Results) -> str:
     """The estimates as Markdown, with one column per benchmark and one row per estimate."""
     header, _, _, *rows = table_of(results).upright()
     sizes = ["problems x samples", *(f"{r['problems']} x {r['samples']}" for r in results.values())]
-    return markdown(header, [sizes, *rows]) + f"\n{NOTE}\n"
+    passed = [(r, k) for r in results.values() for k in r["k"]]
+    few = enough((f"{r['title']} Pass@{k}", estimate(r, f"pass@{k}"), r["problems"]) for r, k in passed)
+    return markdown(header, [sizes, *rows]) + f"\n{NOTE} {few}".rstrip() + "\n"
 
 
 def estimate(result: Mapping[str, Any], name: str) -> Estimate:

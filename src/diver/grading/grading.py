@@ -234,13 +234,16 @@ def _decide(pending: Iterable[Pending], settings: Verification, pool: Pool | Non
         workers = pool or shared_pool(settings.workers, settings.memory_mb, warm)
         values = workers.map(function, list(arguments.values()), settings.timeout_s)
         decided |= {item: _verdict_of(value, item) for item, value in zip(arguments, values, strict=True)}
+        failed = {value: item for item, value in zip(arguments, values, strict=True) if isinstance(value, Failure)}
+        for failure, item in failed.items():  # a reason once: a function that is wrong fails on every response
+            more = f" and {values.count(failure) - 1} others" * (values.count(failure) > 1)
+            text = item.response[-80:] if isinstance(item, PendingCall) else item.answers[0]
+            logger.warning("answer %.80r%s: %s (%s)", text, more, failure.grade, clean(failure.reason))
     return decided
 
 
 def _verdict_of(value: Any, item: Pending) -> Verdict:
     if isinstance(value, Failure):
-        text = item.response[-80:] if isinstance(item, PendingCall) else item.answers[0]
-        logger.warning("answer %.80r: %s (%s)", text, value.grade, clean(value.reason))
         return Verdict(value.grade)
     if isinstance(item, PendingCall):
         name, end = value

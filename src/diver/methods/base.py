@@ -73,8 +73,8 @@ class Selection:
     group then has all of them (Never Give Up, arXiv 2609.13443, where each retry has a probability, and retries spread
     over steps). Add filter_groups to leave out what stays unsolved, as there."""
     top_p: Annotated[float, Bound("above 0 and at most 1", lambda x: 0 < x <= 1)] = 1.0
-    """Below 1: train on the groups of the largest standard deviation of outcomes that together have this part of their
-    sum over the batch (RAGEN-2, arXiv 2604.06268, whose release has 0.9). No other problems are sampled."""
+    """Below 1: train on the groups with the largest standard deviation of outcomes, until they have this part of its
+    sum over the batch. RAGEN-2 (arXiv 2604.06268); its release has 0.9. No other problems are sampled."""
 
     def __post_init__(self) -> None:
         if self.keep == "all":

@@ -1,8 +1,8 @@
 """DPH-RL (arXiv 2509.07430): a divergence from the starting policy, on its own correct responses, in place of the
 reward.
 
-With u = pi / pi_start of a token that the starting policy sampled, the term is coef times the mean of f(u), and A of
-such a token is minus its derivative by log pi. The gradient is so that of the source in the first mini-batch of a step.
+A token that the starting policy sampled has u = pi / pi_start. The term is coef times the mean of f(u), and A of such a
+token is minus the derivative of the term by log pi. In the first mini-batch of a step the gradient is that of the source.
 In later ones A stays and the clip bounds the ratio, as for `replay`.
 
     forward-kl   f = u - log u - 1                          u f' = u - 1

@@ -56,9 +56,9 @@ class Replay:
     max_age: NonNegativeInt = 0
     """Responses found more than so many steps ago are dropped when their problem's turn comes. 0: never."""
     max_drift: NonNegative = 0.0
-    """A response has advantage 0 in a step before which the mean of (log pi - log pi_found)^2 over its tokens is above
-    this, with pi_found the policy that found it. After arXiv 2609.03941, which a second-hand reading quotes with 0.001
-    for a whole group. 0: no limit."""
+    """A response has advantage 0 in a step if the mean of (log pi - log pi_found)^2 over its tokens is above this
+    before the step. pi_found is the policy that found it. After arXiv 2609.03941, which a second-hand reading quotes
+    with 0.001 for a whole group. 0: no limit."""
     bank_gb: Positive = 4.0
     """Maximum size of the tokens of the bank in memory and in each checkpoint, in GB (10^9 bytes). Beyond it the
     responses found first are dropped."""

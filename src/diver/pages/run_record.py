@@ -183,15 +183,36 @@ def conclusions(run: RunRecord) -> list[Part]:
     """The parts of the sentence, each rose or fell or nothing, with its words."""
     norms = run.column("policy/grad_norm")
     if len(norms) and not norms.any():
-        shares = {words: run.column(f"group/solve_{words}").mean() for words in ("none", "all")}
-        words, share = max(shares.items(), key=lambda item: -1.0 if math.isnan(item[1]) else item[1])
-        which = {"none": "no response was correct", "all": "every response was correct"}[words]
-        why = "" if math.isnan(share) else f": in {share:.0%} of the groups {which}"
+        why = (why := obstacle(run, 0.0)) and f": {why}"
         return [("", f"None of the {counted(len(norms), 'step')} had a gradient, so nothing was learned{why}")]
     parts = verdict(compare(run))
     if not parts:
         return [("", f"A run of {progress(run)}, not evaluated after training yet")]
     return [("", f"After {counted(max(run.evaluations), 'step')}"), *parts]
+
+
+def obstacle(run: RunRecord, most: float = 0.8) -> str:
+    """Why more than `most` of the groups had no difference in outcome, and what to change; else empty.
+
+    The default is the limit of the alert on groups without a correct response.
+    """
+    correct, none = (run.column(f"group/solve_{part}").mean() for part in ("all", "none"))
+    if correct > max(most, none):
+        return f"in {correct:.0%} of the groups every response was correct: take harder problems"
+    if not none > most:  # also where it is not known
+        return ""
+    truncated, blank, wrong, error, timeout = (
+        run.column(f"grade/{grade}").mean() for grade in ("truncated", "no_answer", "wrong", "error", "timeout")
+    )
+    causes = [
+        (truncated, f"reached {run.recipe('sample').get('max_tokens')} tokens unfinished: raise sample.max_tokens"),
+        (blank, "have no answer that the verifier finds: data.template must ask for what data.verifier reads"),
+        (error + timeout, "made the verifier fail: repair the function that data.verifier names"),
+        (wrong, "are wrong: take easier problems or a stronger model, and read some, since they may be right"),
+    ]
+    share, words = max((cause for cause in causes if cause[0] > 0), default=(0.0, ""))
+    why = f"; {share:.0%} of the responses {words}" if share else ""
+    return f"in {none:.0%} of the groups no response was correct{why}"
 
 
 def progress(run: RunRecord) -> str:
@@ -228,7 +249,9 @@ def summary_table(run_folder: Path) -> str:
     model, method = model_and_method(run)
     took = "" if math.isnan(run.seconds) else f" in {duration(run.seconds)}"
     engine = f" ({run.engine})" if run.engine not in ("", "built-in") else ""
-    lines = [f"{model} trained with {method}{engine}: {progress(run)}{took}", conclusion(run), ""]
+    lines = [f"{model} trained with {method}{engine}: {progress(run)}{took}", conclusion(run)]
+    why = obstacle(run)
+    lines += [f"I{why[1:]}.", ""] if why and why not in lines[-1] else [""]
     rows = compare(run)
     if found := conditions(run):
         lines += [found]

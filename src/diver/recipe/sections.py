@@ -136,11 +136,12 @@ class Evaluation:
     """Evaluation on held-out problems before, during and after training. It does not influence the training."""
 
     source: Source | None = None
-    """Source of the held-out problems. Default: the held-out problems of a testbed, else at most a tenth of the
-    training data, which is then excluded from training."""
+    """Source of the held-out problems. Default: the held-out problems of a testbed, else a part of the training data,
+    which is then excluded from training."""
     problems: NonNegativeInt = 64
-    """Number of held-out problems; 0: no evaluation. With the defaults, an evaluation before or after training samples
-    as many responses as one rollout step, 64 x 16 = 128 x 8."""
+    """Number of held-out problems; 0: no evaluation. The default takes at most half of the training data. With the
+    defaults, an evaluation before or after training samples as many responses as one rollout step, 64 x 16 = 128 x
+    8."""
     every: NonNegativeInt = 0
     """Steps between evaluations; 0: none during training."""
     num_samples: PositiveInt = 16

@@ -127,7 +127,7 @@ class Plan:
         if size >= count:
             raise DiverError(
                 f"--selection {size}: some of the evaluation problems choose and the others judge, and there are "
-                f"{count}; raise --evaluate.problems, which a data set without evaluate.source limits to a tenth"
+                f"{count}; raise --evaluate.problems"
             )
         parts = {SELECTION: loaded.problems[:size], HELD_OUT: loaded.problems[size:]}
         return {

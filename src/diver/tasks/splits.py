@@ -6,6 +6,7 @@ from dataclasses import replace
 from diver.core.seeds import stream_seed
 from diver.core.types import Problem
 from diver.recipe.data import Data, Source
+from diver.recipe.sections import Evaluation
 from diver.tasks.sources import load_problems, question_only
 from diver.tasks.testbeds import generate, is_testbed
 
@@ -14,19 +15,18 @@ def load(data: Data, eval_source: Source | None, eval_count: int) -> tuple[list[
     """Training problems, `eval_count` held-out ones, and notes for the log.
 
     Without `eval_source`, a testbed generates its held-out problems. For other data they are a random part of the
-    training data, at most a tenth, which is then not trained on. This part is the same for every `run.seed`, so that
-    seeds can be compared.
+    training data, which is then not trained on. This part is the same for every `run.seed`, so that seeds can be
+    compared.
     """
     train, notes = _read(data, data, "data")
     if eval_source is None and is_testbed(data.path):
         eval_source = replace(data, limit=None)
+    key = f"evaluate.problems = {eval_count}"
     if not eval_count:
         held_out: list[Problem] = []
     elif eval_source is None:
-        total = len(train)
         train, held_out = _hold_out(train, eval_count)
-        key = "evaluate.problems" + (f" = {eval_count}, but at most a tenth" if len(held_out) < eval_count else "")
-        notes.append(f"{data.path}: {len(held_out)} of {total} problems are held out for evaluation ({key})")
+        key += ", which is more than half" * (len(held_out) < eval_count)
     else:
         held_out, more = _read(eval_source, data, "evaluate.source", eval_count)
         notes += more
@@ -35,6 +35,10 @@ def load(data: Data, eval_source: Source | None, eval_count: int) -> tuple[list[
                 f"{eval_source.path}: graded by {', '.join(sorted(others))}, and {data.path} by {data.verifier}; "
                 "evaluate.source.verifier names another grader"
             )
+    sizes = (
+        f"{len(train):,} of {data.path} to train on, {len(held_out):,} of {(eval_source or data).path} to evaluate on"
+    )
+    notes.insert(0, f"problems: {sizes} ({key})")
     trained = set(map(_words, train))
     if both := sum(_words(problem) in trained for problem in held_out):
         notes.append(
@@ -64,7 +68,8 @@ def _words(problem: Problem) -> str:
 
 
 def _hold_out(problems: list[Problem], count: int) -> tuple[list[Problem], list[Problem]]:
-    """At most a tenth of the problems, or one of two to nine; a single one is for training."""
-    count = min(count, max(len(problems) // 10, int(len(problems) > 1)))
+    """The training problems, at least one, and `count` held-out ones; the default takes at most half."""
+    most = len(problems) // 2 if count == Evaluation.problems else len(problems) - 1
     order = random.Random(stream_seed(0, "held out")).sample(range(len(problems)), len(problems))
-    return [problems[i] for i in sorted(order[count:])], [problems[i] for i in sorted(order[:count])]
+    train, held_out = order[min(count, most) :], order[: min(count, most)]
+    return [problems[i] for i in sorted(train)], [problems[i] for i in sorted(held_out)]

@@ -119,17 +119,6 @@ def rules() -> Sequence[Rule]:
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["level"]
 
 
-def limit_of(rule: Rule) -> float:
-    """The limit of a level: its `above` or its `below`."""
-    return float(rule["above"] if "above" in rule else rule["below"])
-
-
-def metrics_read() -> list[str]:
-    """The metrics that the alerts read."""
-    levels = [rule[key] for rule in rules() for key in ("metric", "mostly", "hardly") if key in rule]
-    return [*dict.fromkeys([*levels, "reward/outcome", *(f"diversity/{name}" for name in DIVERSITIES)])]
-
-
 @cache
 def _rates() -> Mapping[str, Mapping[str, Any]]:
     """alert_rates.toml, empty without the file: title -> its limit, and on how many of how many runs it fired."""

@@ -116,6 +116,17 @@ class Trainer:
                 for logger in self.loggers:
                     logger.log(steps, row)
 
+    def measured(self) -> tuple[float, float]:
+        """Seconds of the second of two steps, and of one response to every held-out problem; no checkpoint is saved."""
+        self.folder.begin()
+        self.batches, samples = 0, self.recipe.evaluate.num_samples_in_training
+        evaluated = self._evaluate(0, samples)["time/evaluate"] if self.eval_problems.problems else 0.0
+        if self.method.start_samples:
+            self._sample_start()
+        with progress_bar(2, "measure", "step") as bar:
+            _, row = [self._step(step, bar) for step in (1, 2)]
+        return sum(row[name] for name in row.keys() - {"time/cpu"} if name.startswith("time/")), evaluated / samples
+
     def _record(self, step: int, row: Mapping[str, float]) -> None:
         self.folder.append("metrics.jsonl", {"step": step, **row})
         for logger in self.loggers:
