@@ -267,6 +267,7 @@ def unequal(method, ids=UNEQUAL):
 
 # They select responses, replay them, or need grades or a model.
 NOT_HERE = {"psr", "nsr", "dapo", "evol-rl", "verified-replay", "dra-grpo", "rep-exp", "outcome-ucb-con"}
+NOT_HERE |= {"dph-rl", "pba"}  # they sample the starting policy
 NOT_HERE |= {"outcome-ucb-mean"}  # with counts over the run, which a group alone does not have
 
 
@@ -286,7 +287,7 @@ def test_which_methods_depend_on_the_size_of_a_group():
     depends = {name for name in KNOWN if not method_named(name).any_size}
     assert depends == {
         *("diver-td", "diver-ed", "diver-mix", "diver-annealed", "diver-actions", "dra-grpo", "rep-exp", "evol-rl"),
-        *("pass-at-k", "max-at-k", "pkpo", "poly-epo", "uniqueness-aware"),
+        *("pass-at-k", "max-at-k", "pkpo", "poly-epo", "uniqueness-aware", "bbg"),
     }
 
 

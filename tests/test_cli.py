@@ -910,7 +910,7 @@ def test_methods_are_listed_with_their_engines():
     tables = [[cell.strip() for cell in line.split("|")[1:-1]] for line in shown if line.startswith("| ")]
     assert tables[0] == ["method", "what it changes", "part", "Pass@1", "Pass@64", "time", "engines"]
     rows = {row[0].partition(" (")[0]: row[1:] for row in tables if set(row[0]) != {"-"} and row[0] != "method"}
-    assert [*rows] == [*METHODS] and shown[apart + 4].split("|")[1].strip() == "cde"
+    assert [*rows] == [*METHODS] and shown[apart + 4].split("|")[1].strip() == "bbg"
     assert {row.split("|")[1].strip() for row in shown[apart + 4 :] if row.startswith("| ")} == {*STUDIES["methods"]}
     assert {name: " ".join(rows[name][-1]) for name in KNOWN} == MARKS_BY_HAND
     assert rows["clip-cov"] == ["Drops some tokens of high covariance", "loss", "", "", "", "B.DV....A"]

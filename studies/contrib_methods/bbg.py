@@ -14,11 +14,11 @@ from diver.methods.grpo import Grpo
 class Bbg(Grpo):
     """Weight by the slope of Pass@k.
 
-    GRPO's A times u(m) / u(1), where m of the n responses are correct. u(m) is the mean of k (1 - p)^(k - 1), the slope
-    of Pass@k, over the posterior Beta(m + 1, n - m + 1) of the solve rate p. The weight is 0 where u(m) < tau (n + 1).
-    The formula is second-hand: a third party's port, which quotes Eqs. 8 and 9 (hence "after"). k and tau are the
-    port's, too. Departure, also of the port: a group all wrong teaches nothing, and in the source it has a loss of its
-    own, whose weight was not found.
+    GRPO's A times u(m) / u(1), where m of the n responses are correct. u(m) is the mean of k (1 - p)^(k - 1), the
+    slope of Pass@k. The mean is over the posterior Beta(m + 1, n - m + 1) of the solve rate p. The weight is 0
+    where u(m) < tau (n + 1). The formula is second-hand: a third party's port, which quotes Eqs. 8 and 9 (hence
+    "after"). k and tau are the port's, too. Departure, also of the port: a group all wrong teaches nothing, and in
+    the source it has a loss of its own, whose weight was not found.
     """
 
     name: str = "bbg"

@@ -14,8 +14,8 @@ class Mmpo(Method):
     """Fewer attempts until a success.
 
     A = (r - s) sum over k = 1 .. T of k (1 - s)^(k - 1), with s the mean outcome of the group. It is the gradient of
-    the sum of the first T moments of the failure rate, 1 - s, which is the expected number of attempts until the first
-    success, cut at T + 1. The formula is second-hand: two readings of the paper agree on its Eqs. 7 and 13 (hence
+    the sum of the first T moments of the failure rate, 1 - s. That sum is the expected number of attempts until the
+    first success, cut at T + 1. The formula is second-hand: two readings of the paper agree on its Eqs. 7 and 13 (hence
     "after"); the authors' release could not be read. It is the estimate of the authors' runs, which is biased; their
     unbiased one is not known. Clip 0.20 / 0.20.
     """

@@ -11,9 +11,10 @@ class Pba(DphRl):
     """Reward only where the start solves.
 
     Before training, the policy samples 8 responses to each problem. Those with a correct one are trained on as by
-    clip-higher. On the others each update adds coef times the forward KL to the starting policy, over its 8 responses,
-    as dph-rl does on one response of the problems that it solves. The rule (1 of 8) and the direction of the divergence
-    are second-hand: summaries of the paper (hence "after"), of which another has thresholds of its own. coef is ours.
+    clip-higher. On the others each update adds coef times the forward KL to the starting policy over its 8
+    responses. dph-rl does so on one response of the problems that it solves. The rule (1 of 8) and the direction of
+    the divergence are second-hand: summaries of the paper (hence "after"), of which another has thresholds of its
+    own. coef is ours.
     """
 
     name: str = "pba"

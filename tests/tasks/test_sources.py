@@ -147,7 +147,8 @@ def test_problems_to_evaluate_on_that_another_grader_grades_are_named(tmp_path):
     said = (
         f"{test.path}: graded by math, and {train.path} by math-verify; evaluate.source.verifier names another grader"
     )
-    assert notes == [said]
+    sets = f"problems: 1 of {train.path} to train on, 1 of {test.path} to evaluate on (evaluate.problems = 1)"
+    assert notes == [sets, said]
 
 
 def test_ids_are_unique(tmp_path):

@@ -3,10 +3,8 @@ reward.
 
 A token that the starting policy sampled has u = pi / pi_start. The term is coef times the mean of f(u), and A of such a
 token is minus the derivative of the term by log pi. In the first mini-batch of a step the gradient is that of the
-source. In later ones A stays and the clip bounds the ratio, as for `replay`.
-
-    forward-kl   f = u - log u - 1                          u f' = u - 1
-    js           f = u log u - (u + 1) log((u + 1) / 2)     u f' = u log(2 u / (u + 1))
+source. In later ones A stays and the clip bounds the ratio, as for `replay`. forward-kl has f = u - log u - 1, so
+u f' = u - 1. js has f = u log u - (u + 1) log((u + 1) / 2), so u f' = u log(2 u / (u + 1)).
 """
 
 from collections.abc import Sequence
