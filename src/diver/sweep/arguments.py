@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +12,7 @@ from diver.core.types import DiverError
 from diver.evaluate.config import parse_numbers
 from diver.evaluate.of_run import check_contents, read_run
 from diver.recipe.load import RecipeArguments, parse_seeds, split
-from diver.sweep.plan import HELD_OUT, Plan, Setting
+from diver.sweep.plan import Plan, Setting
 from diver.sweep.run import about
 from diver.tasks.testbeds import is_testbed
 
@@ -121,8 +120,7 @@ def make_plan(arguments: SweepArguments, args: Sequence[str]) -> Plan:
 
 
 def check_settings(plan: Plan, equal_time: bool) -> None:
-    """DiverError unless at least two settings differ, and share what decides the evaluation; prints notes on its
-    problems."""
+    """DiverError unless at least two settings differ, and share what decides the evaluation."""
     base = plan.setting(plan.baseline)
     recipe = plan.recipe_of(base, plan.seeds[0])
     if len(plan.settings) < 2:
@@ -143,8 +141,6 @@ def check_settings(plan: Plan, equal_time: bool) -> None:
         if same := [label for label, theirs in known.items() if theirs == mine and not setting.folders]:
             raise DiverError(f"{same[0]} and {setting.label} are the same setting; give each method and value once")
         known[setting.label] = mine
-    for note in plan.problems(recipe)[HELD_OUT].notes:
-        print(note, file=sys.stderr)
 
 
 def values_of(text: str) -> list[tuple[str, list[str]]]:
