@@ -181,6 +181,8 @@ def test_a_reply_that_lost_its_text_is_asked_for_again_and_is_never_an_answer(fa
     with serving(faults={1: fault}) as server:
         check(generate(server, wanted, concurrency=1), wanted)
     assert server.posts == 4 and slept == [0.5]
+    assert "replies that were asked for again: 1; the first: " in caplog.text and "no text in 12 tokens" in caplog.text
+    caplog.clear()
     with serving(faults={1: fault}) as server:
         got = generate(server, wanted, concurrency=1, retries=0, skip_refused=True)
     assert [(g.sample, g.rollout.num_tokens) for g in got if g.rollout.grade is Grade.ERROR] == [(1, 12)]

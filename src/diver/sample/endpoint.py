@@ -129,6 +129,7 @@ class EndpointGenerator:
         waiting = (request for request in requests if request.key not in have)
         tasks: set[asyncio.Task[Generation]] = set()
         refused: list[Refused] = []
+        self._repeated: list[Refused] = []  # what was no completion, and was asked for again
         said = False
         answered = any(request.key in have for request in requests)
         with asyncio.Runner() as runner:
@@ -156,6 +157,8 @@ class EndpointGenerator:
                         refused = []
                 if refused:
                     raise refused[0]
+                if again := self._repeated:
+                    logger.warning("replies that were asked for again: %d; the first: %s", len(again), again[0])
             finally:
                 for task in tasks:
                     task.cancel()
@@ -209,6 +212,8 @@ class EndpointGenerator:
                 timeouts += isinstance(again.__cause__, self._openai.APITimeoutError)
                 if attempt == self.endpoint.retries or timeouts == 2:
                     raise again.error from None
+                if isinstance(again.error, Refused):
+                    self._repeated.append(again.error)
                 await asyncio.sleep(min(again.seconds, LONGEST_WAIT) or 0.5 * 2 ** min(attempt, 4))
                 attempt += 1
 
