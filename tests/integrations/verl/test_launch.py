@@ -106,7 +106,9 @@ def test_verl_takes_every_method(name):
         reasons = dict.fromkeys(("high-entropy", "entropy-advantage", "siren"), "verl has no such loss")
         reasons["verified-replay"] = "method.loss.kl_coef = 0.3: verl would take this term over"
         reasons |= dict.fromkeys(("diver-actions", "gigpo"), "needs turns, which verl does not provide")
-        reasons |= dict.fromkeys(("dph-rl", "pba"), "samples all problems before training (start), which verl does not do")
+        reasons |= dict.fromkeys(
+            ("dph-rl", "pba"), "samples all problems before training (start), which verl does not do"
+        )
         reasons["gmpo"] = "verl sums the means of its micro-batches"
         assert reasons[name] in str(refused)
         return
