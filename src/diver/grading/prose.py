@@ -114,7 +114,7 @@ def says(text: str, known: str) -> bool | None:
     alone = len(_plain(last).split()) <= 3
     said = _plain(re.split("[,;，；]", _last_said(text))[0])
     decided = _DECIDED.match(last)
-    if said and (_last(statements(last)) or not (alone or decided)):
+    if said and (next(statements(last), None) or not (alone or decided)):
         return said == wanted
     if last.rstrip().endswith("?"):
         return None
