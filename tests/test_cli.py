@@ -825,8 +825,8 @@ def test_the_result_of_each_seed_is_in_the_console(two_seeds):
 )
 def test_alerts_and_what_taught_nothing_are_in_the_console_for_each_seed(processes):
     """Every grade is wrong, so no group has a difference to learn from. Seed 3 begins after the end of seed 0."""
-    Path("strict.py").write_text("def wrong(response, problem):\n    return False\n")
-    flags = ("--data.verifier", "strict:wrong", "--evaluate.problems", 0, "--seeds", "0,3", "--train.steps", 5)
+    Path("hopeless.py").write_text("def wrong(response, problem):\n    return False\n")
+    flags = ("--data.verifier", "hopeless:wrong", "--evaluate.problems", 0, "--seeds", "0,3", "--train.steps", 5)
     with processes():
         lines = finish(*flags).splitlines()
     places = []
