@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -31,7 +31,6 @@ from diver_paper.saved_responses import groups
 PARTS = {"sampling": "time/sample", "verifying": "time/verify", "diversity": "time/diversity", "update": "time/update"}
 BENCHMARK, EXTRACTION = Path("benchmarks/results/overhead.json"), Path("benchmarks/results/extraction.json")
 PAPER_STEP_SECONDS = 29.75 * 3600 / 350  # DIVER's time over its steps (Table 2)
-CASES = 3
 EXTRACTORS: tuple[Extractor, ...] = ("nested", "paper")
 COUNTS = ("responses", "formulas", "missed", "invented")
 
@@ -54,15 +53,11 @@ def overhead(study: Study, out: Path) -> str:
         rows.append([variant, *(f"{mean:.1f} [{low:.1f}, {high:.1f}]" for mean, low, high in ends)])
     return "\n".join(
         [
+            "TD and ED are measured with every method, so their share is the cost of diversity. It is large here "
+            "because a step of a policy of 0.9 M parameters is cheap. The table has the share of each part in the "
+            "time on one thread: the median over steps, then the mean over runs with the [lowest, highest run].\n",
             f"![{study.experiment.title}]({name}-tiny.png)\n",
-            "Share of a step by part, mean over runs.\n",
-            "## Shares of a step by part\n",
             markdown(["", *(f"{part}, %" for part in PARTS)], rows),
-            "Shares of the total time of the four parts on one thread: the median over steps, then the mean over runs "
-            "with the [lowest, highest run]. TD and ED are measured with every method, so that any two runs can be "
-            "compared; a method that rewards them measures nothing more. Their share is therefore the cost of "
-            "diversity. The paper instead compares the time of two trainings, one of which measures nothing.\n",
-            "The share of diversity is large here because a step of a policy of 0.9 M parameters is cheap.\n",
             "## At the paper's batch size\n",
             _at_scale(),
         ]
@@ -77,18 +72,16 @@ def _fractions(runs: Iterable[Record]) -> np.ndarray:
 
 def _at_scale() -> str:
     paper = (
-        "The paper reports (Table 2) 29.75 h for DIVER, 28.46 h for GRPO with clip-higher, 28.13 h for Entropy-RL and "
-        "30.73 h for Pass@k Training, over 350 steps. DIVER takes 4.5 % more than GRPO with clip-higher, 5.8 % more "
-        "than Entropy-RL and 3.2 % less than Pass@k Training. "
+        "In the paper (Table 2) 350 steps of DIVER take 29.75 h, 4.5 % more than those of GRPO with clip-higher, which "
+        "measures nothing. "
     )
     if not BENCHMARK.exists():
         return paper + "`python benchmarks/overhead.py` in a clone measures ours on a rollout batch of that size.\n"
     ours = json.loads(BENCHMARK.read_text(encoding="utf-8"))
     return paper + (
-        f"TD and ED of a rollout batch of that size take {ours['cpu_seconds']:.2f} s of one core here "
-        f"(`python benchmarks/overhead.py`). This is {100 * ours['cpu_seconds'] / PAPER_STEP_SECONDS:.2f} % of the "
-        f"paper's {PAPER_STEP_SECONDS:.0f} s per step. The batch has {ours['groups']} groups of {ours['responses']} "
-        f"responses with {ours['tokens']:,.0f} tokens (load A).\n"
+        f"TD and ED of {ours['groups']} groups of {ours['responses']} responses with {ours['tokens']:,.0f} tokens "
+        f"(load A) take {ours['cpu_seconds']:.2f} s of one core here (`python benchmarks/overhead.py`). This is "
+        f"{100 * ours['cpu_seconds'] / PAPER_STEP_SECONDS:.2f} % of the paper's {PAPER_STEP_SECONDS:.0f} s per step.\n"
     )
 
 
@@ -97,47 +90,48 @@ def _at_scale() -> str:
 
 def equations(study: Study, out: Path) -> str:
     """Formulas found against formulas written: Countdown's own parser reads every well-formed response exactly."""
+    responses = [
+        response
+        for runs in study.runs.values()
+        for run in runs.values()
+        for group in groups(run)
+        for response in group.responses
+    ]
+    parsed = [(r, steps) for r in responses if (steps := countdown.parse(r)[0])]
+    written = [{_bare(str(step)) for step in steps} for _, steps in parsed]
+    number = sum(map(len, written))
     rows = []
-    for variant, runs in study.runs.items():
-        responses = [response for run in runs.values() for group in groups(run) for response in group.responses]
-        parsed = [(r, steps) for r in responses if (steps := countdown.parse(r)[0])]
-        written = [{_bare(str(step)) for step in steps} for _, steps in parsed]
-        for extractor in EXTRACTORS:
-            extracted = [{_bare(formula) for formula in formulas(r, extractor)} for r, _ in parsed]
-            missed = sum(len(w - x) for w, x in zip(written, extracted, strict=True))
-            invented = sum(len(x - w) for w, x in zip(written, extracted, strict=True))
-            numbers = (len(parsed), sum(map(len, written)), missed, invented)
-            rows.append([f"{variant}, {extractor}", *(f"{n:,}" for n in numbers)])
+    for extractor in EXTRACTORS:
+        extracted = [{_bare(formula) for formula in formulas(r, extractor)} for r, _ in parsed]
+        missed = sum(len(w - x) for w, x in zip(written, extracted, strict=True))
+        invented = sum(len(x - w) for w, x in zip(written, extracted, strict=True))
+        rows.append(_extracted("Countdown", extractor, (len(parsed), number, missed, invented)))
     return "\n".join(
         [
-            "## Formulas found and written\n",
-            markdown(["method, extractor", *COUNTS], rows),
-            "Only responses that Countdown's parser can read are counted, which are nearly all. Their formulas are "
-            "simple, so the test is weak.\n",
-            "## On rollouts of mathematics\n",
-            "The paper counted by hand in 5 responses: 8 of 95 formulas missed, 8.4 %.\n",
-            _on_mathematics(),
+            markdown(["rollouts, extractor", *COUNTS, "error"], [*rows, *_on_mathematics()]),
+            "Error: missed and invented, in per cent of the formulas written. The paper counted by hand in 5 "
+            "responses: 8 of 95 formulas missed, 8.4 %. Countdown's parser counts its formulas, which are simple, so "
+            "its rows are a weak test. A reader of LaTeX counts those of mathematics (`python "
+            "benchmarks/extraction.py`). GSM8K has prices, which the paper's pattern matches as formulas.\n",
         ]
     )
+
+
+def _extracted(rollouts: str, extractor: str, numbers: Sequence[int]) -> list[str]:
+    """A row: how many formulas of some rollouts an extractor misses and invents."""
+    _, formulas, missed, invented = numbers
+    return [f"{rollouts}, {extractor}", *(f"{n:,}" for n in numbers), f"{100 * (missed + invented) / formulas:.2f}"]
 
 
 def _bare(formula: str) -> str:
     return formula.removeprefix(r"\(").removesuffix(r"\)").replace(" ", "")
 
 
-def _on_mathematics() -> str:
+def _on_mathematics() -> list[list[str]]:
     if not EXTRACTION.exists():
-        return "`python benchmarks/extraction.py` in a clone compares both extractors with a reader of LaTeX.\n"
+        return []
     results = [row for row in json.loads(EXTRACTION.read_text(encoding="utf-8")) if row["prices"] == "escaped"]
-    rows = [
-        [f"{r['rollouts']}, {r['extractor']}", *(f"{r[name]:,}" for name in COUNTS), f"{100 * r['error']:.2f}"]
-        for r in results
-    ]
-    return (
-        "Against a reader of LaTeX (`python benchmarks/extraction.py`); error: missed and invented, in per cent of the "
-        "formulas written. GSM8K has prices, which the paper's pattern matches as formulas.\n\n"
-        + markdown(["rollouts, extractor", *COUNTS, "error"], rows)
-    )
+    return [_extracted(r["rollouts"], r["extractor"], [r[name] for name in COUNTS]) for r in results]
 
 
 # ---- agreement of the metrics ----------------------------------------------------------------------------------------
@@ -153,21 +147,18 @@ def metric_validity(study: Study, out: Path) -> str:
     dots(panels, of_runs, out / f"{name}-tiny.png")
     return "\n".join(
         [
-            f"![{study.experiment.title}]({name}-tiny.png)\n",
-            "A dot per run: the mean over problems of TD and of each other column.\n",
-            pages.CLAIM_HEAD,
             pages.claims_section(study),
-            "## Results\n",
-            pages.levels(study),
             _models_note(study, out),
-            *pages.difference_section(study),
             "## Do the metrics agree?\n",
             _correlations(names, np.array(of_runs), each),
-            "Spearman's correlation. Over problems: within each run, over the problems that all share; the mean of the "
+            "Spearman's correlation. Over problems: within each run; the mean of the "
             f"{len(each)} runs, with a 95 % bootstrap interval over problems. Over the methods' means: near +1, the "
             "metrics rank the methods in the same order, as in the paper's table of four methods. There are too few "
-            "methods for an interval. The claims above show the order. [Another page](metric-validity.md) has the "
-            "correlations on other data.\n",
+            "methods for an interval. [Another page](metric-validity.md) has the correlations on other data.\n",
+            "## Results\n",
+            f"![{study.experiment.title}]({name}-tiny.png)\n",
+            "A dot per run: the mean over problems of TD and of each other column.\n",
+            pages.results(study),
         ]
     )
 
@@ -175,8 +166,7 @@ def metric_validity(study: Study, out: Path) -> str:
 def _models_note(study: Study, out: Path) -> str:
     """Which models measured, and what is missing."""
     note = (
-        "Means over seeds and problems, from the 8 responses to each of 32 held-out problems that a record contains; "
-        "Pass@k in per cent. A larger value means more diverse responses: the two metrics by models are the mean of "
+        "Each record contains 8 responses to each of 32 held-out problems. The two metrics by models are the mean of "
         "1 - similarity."
     )
     stored, runs = (
@@ -197,7 +187,7 @@ def _correlations(names: list[str], variants: np.ndarray, each: np.ndarray) -> s
     between = rank_correlations(means, resamples=1).rho
     rows = []
     for i, j in combinations(range(len(names)), 2):
-        if names[i].startswith("pass@"):
+        if names[j].startswith("pass@"):
             continue
         rho, low, high = (part[i, j] for part in within)
         inside = pages.NONE if np.isnan(rho) else f"{rho:+.2f} [{low:+.2f}, {high:+.2f}]"
@@ -210,18 +200,17 @@ def _correlations(names: list[str], variants: np.ndarray, each: np.ndarray) -> s
 
 
 def cases(study: Study, out: Path) -> str:
-    """All methods on the problems on which their numbers of distinct correct solutions differ most, seed 0."""
+    """All methods on the problem on which their numbers of distinct correct solutions differ most, seed 0."""
     by_variant = {variant: groups(runs[0]) for variant, runs in study.runs.items() if 0 in runs}
     size = min(map(len, by_variant.values()))
     std = [np.std([distinct(groups[i]) for groups in by_variant.values()]) for i in range(size)]
-    selected = sorted(range(size), key=lambda i: -std[i])[:CASES]
+    selected = int(np.argmax(std))
     note = (
-        f"The {CASES} of {size} held-out problems on which the methods differ most in how many different correct "
-        "solutions they have: selected to show differences, not typical cases.\n"
+        f"Of {size} held-out problems, this is the one on which the methods differ most in how many different correct "
+        "solutions they have. It is selected to show differences and is not a typical case. A line has the count out "
+        "of 8, correct (+) or wrong (-), and the response.\n"
     )
-    return "\n".join(
-        [note, *(part for i in selected for part in _case({v: groups[i] for v, groups in by_variant.items()}))]
-    )
+    return "\n".join([note, *_case({v: groups[selected] for v, groups in by_variant.items()})])
 
 
 def distinct(group: Group) -> int:
@@ -233,7 +222,6 @@ def distinct(group: Group) -> int:
 def _case(by_variant: Mapping[str, Group]) -> Iterable[str]:
     first = next(iter(by_variant.values()))
     yield f"## {first.problem.prompt}\n"
-    yield "Count out of 8, correct (+) or wrong (-), and the response.\n"
     for variant, group in by_variant.items():
         grades = {r.response: r.grade for r in group.rollouts}
         lines = [

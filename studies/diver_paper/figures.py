@@ -178,19 +178,3 @@ def _frame(axes: Any, panel: Panel, x: str) -> None:
 
 def _per_cent(value: float, _: int | None = None) -> str:
     return f"{100 * value:.0f} %"
-
-
-def legend_note(study: Study) -> str:
-    """The meaning of the lines and bands."""
-    axes = {panel.x for panel in study.experiment.panels}
-    bands = _bands(study)
-    notes = []
-    if "step" in axes:
-        drawn = "bands" if bands else "bars at the end"
-        notes.append(f"Over steps: means over seeds, {drawn} from the lowest to the highest seed.")
-    if "k" in axes and bands:
-        notes.append("Over k: means over seeds and problems, bands are 95 % intervals over both.")
-        notes.append("The intervals of paired differences, below, are narrower.")
-    elif "k" in axes:
-        notes.append("Over k: means over seeds and problems.")
-    return " ".join(notes)

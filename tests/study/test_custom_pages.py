@@ -7,7 +7,7 @@ from diver_paper.aggregate import Study
 from diver_paper.custom_pages import equations, overhead
 from diver_paper.experiments import EXPERIMENTS, INITIAL
 from diver_paper.figures import draw
-from diver_paper.pages import commands, comparison, difference_section, seeds_note
+from diver_paper.pages import comparison, results, runs_note, seeds_note
 
 
 def timed(diversity):
@@ -36,13 +36,10 @@ def test_a_page_of_a_study_that_is_not_finished_says_so(tmp_path):
     assert seeds_note(study) == "Not finished: 4: 1 seed, 7: no seeds, 14: no seeds, all: 2 seeds, of 3."
     page = comparison(study)
     assert "2 one seed, 6 not run" in page
-    assert page.count("\n| before training") == 2  # not among the signals, which it has none of
-    assert "measured on 3 held-out problems" in page and "TD, held out" in page
-    told = commands(study)
-    assert "- before training: the bundled policy, only evaluated" in told
+    assert page.count("\n| before training − all") == page.count("\n| all ") == page.count("\n| 4 − all ") == 1
+    assert "7 − all" not in page
     paper = "--method.diversity.until end --method.shaping.condition correct"
-    assert f"--method.name diver-mix {paper} --run.seed 0`; the same with --run.seed 2\n" in told
-    assert "--method.diversity.horizon 4 " in told
+    assert f"--method.name diver-mix {paper} --run.seed 0` trains all, seed 0.\n" in runs_note(study)
     draw(study, tmp_path / "x.png")
     assert (tmp_path / "x.png").exists()
 
@@ -57,10 +54,10 @@ def test_extraction_counts_what_is_missed_and_what_is_invented(tmp_path, monkeyp
     problem = Problem("p", "", "5", "", "countdown", {"numbers": [2, 3, 1], "target": 5})
     group = Group(problem, tuple(Rollout(response=text) for text in texts))
     study = Study(EXPERIMENTS["equation-extraction"], {"grpo": {0: [group]}})
-    assert re.search(r"\| grpo, nested +\| +2 \| +3 \| +0 \| +0 \|", equations(study, tmp_path))
+    assert re.search(r"\| Countdown, nested +\| +2 \| +3 \| +0 \| +0 \| +0.00 \|", equations(study, tmp_path))
     # an extractor that finds one formula too many and another not at all has two errors, though the number is right
     monkeypatch.setattr("diver_paper.custom_pages.formulas", lambda text, how: {"2 + 3 = 5", "x"})
-    assert re.search(r"\| grpo, nested +\| +2 \| +3 \| +1 \| +2 \|", equations(study, tmp_path))
+    assert re.search(r"\| Countdown, nested +\| +2 \| +3 \| +1 \| +2 \| +100.00 \|", equations(study, tmp_path))
 
 
 def test_differences_are_from_the_baseline_at_the_same_setting():
@@ -69,8 +66,7 @@ def test_differences_are_from_the_baseline_at_the_same_setting():
 
     names = EXPERIMENTS["robustness"].variants
     study = Study(EXPERIMENTS["robustness"], {v: {0: run(4 if "4" in v else 2), 1: run(2)} for v in names})
-    head, table, note = difference_section(study)
-    assert head == "## Differences\n"
+    table = results(study)
+    assert re.search(r"\| clip-higher +\| +50.0 ± 0.0 \|", table) and not re.search(r"\| diver-mix +\|", table)
     assert re.search(r"\| diver-mix, G = 4 − clip-higher, G = 4 +\| +\+0.0 \[", table)
     assert re.search(r"\| clip-higher, G = 4 − clip-higher +\| +\+25.0 \[", table)
-    assert note.startswith("Paired over seeds")
