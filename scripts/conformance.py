@@ -430,23 +430,16 @@ def described() -> dict[str, Any]:
 
 
 INTRODUCTION = f"""Our losses and advantages and those of other trainers of the same name, computed on one batch. A
-row is one setting of a trainer. It is equal to 1e-6, in the value and in the gradient with respect to every log-prob,
-or a sentence names the term that differs. Each sentence is tested: our computation with that change equals the
-trainer's to 1e-6.
+setting of a trainer is equal to 1e-6, in the value and in the gradient with respect to every log-prob, or it is listed
+with the term that differs. Each such sentence is tested: our computation with that change equals the trainer's to 1e-6.
 
-`make conformance` makes this page by `scripts/conformance.py`. To compare with a newer release, install it in the
-environment and run `scripts/conformance.py` there: it prints the rows that changed. `make test-trl`, `make test-verl`
-and `make test-engines` fail if a row differs from what the command gives. [Versions](versions.md) lists the pinned
-releases.
+`make conformance` makes this page; `make test-trl`, `make test-verl` and `make test-engines` fail if a result changes.
+For a newer release, install it in the environment and run `scripts/conformance.py` there: it prints what changed.
+[Versions](versions.md) lists the pinned releases.
 
-The batch has {len(CORRECT)} groups of {SIZE} responses, of which {", ".join(map(str, CORRECT[:-1]))} and {CORRECT[-1]}
-are correct. It has {{tokens}} tokens in rows of {{shortest}} to {{longest}}. Among the tokens with an advantage,
+The batch has {len(CORRECT)} groups of {SIZE} responses and {{tokens}} tokens. Of the tokens with an advantage,
 {{above:.0%}} are clipped above and {{below:.0%}} below; for {{beyond_c:.0%}} A is negative and the ratio above {C:g}.
-Their advantages are GRPO's. A loss is a sum over {PARTS} micro-batches of {len(BATCH.mask) // PARTS} rows, unless a row
-says that there is one.
-
-Differences are shares of ours: of the loss, and of the largest gradient of a token or the largest advantage. The first
-table counts the settings."""
+Their advantages are GRPO's. A loss is a sum over {PARTS} micro-batches, unless a setting says that there is one."""
 
 NAMES = {
     "clip": "Loss: clip of PPO and GRPO",
@@ -477,25 +470,27 @@ RUNS = {
     "LoRA": "LoRA with a reference",
 }
 
-OF_RUNS = """These are runs of TRL {version} on a CPU, which sample, grade and train: GRPOTrainer with GroupAdvantage,
-and DiverTrainer. Each optimizer step is computed again from a copy of the policy. For GRPOTrainer a row is run alone,
-with the formulas written out; for DiverTrainer the built-in trainer updates. In an equal run the advantages are equal
-to 1e-5 in every step. DiverTrainer's gradient is equal to 1e-5, GRPOTrainer's to 1e-3 of its norm and its loss to
-1e-4. With a KL term, the same check without that term fails. DiverTrainer's lora_alpha was chosen after a look at five:
-at 4 that failure is small, and at 128 the run diverges and the trainers differ by 1.7e-5 of the largest gradient."""
+OF_RUNS = """Runs of TRL {version} on a CPU sample, grade and train: GRPOTrainer with GroupAdvantage, and DiverTrainer.
+Each optimizer step is computed again from a copy of the policy: for GRPOTrainer row by row, with the formulas written
+out, for DiverTrainer by the built-in trainer. In an equal run the advantages of every step are equal to 1e-5,
+DiverTrainer's gradient to 1e-5, GRPOTrainer's to 1e-3 of its norm and its loss to 1e-4. DiverTrainer's lora_alpha was
+chosen after a look at five: at 128 the run diverges, and the trainers differ by 1.7e-5 of the largest gradient."""
 
 
 def runs_section(release: Mapping[str, Any]) -> str:
-    runs = release["runs"]
-    terms = list(dict.fromkeys(run["term"] for run in runs if not run["equal"]))
-    cells = []
-    for run in runs:
-        trainer, _, setting = run["setting"].partition(": ")
-        how = ["equal", ""] if run["equal"] else ["differs", str(1 + terms.index(run["term"]))]
-        cells.append([RUNS[run["name"]], trainer, f"`{setting}`", str(run["steps"]), *how])
-    header = ("", "trainer", "its setting", "steps", "every step", "why")
-    why = [filled(f"{i}. {term}", "   ") for i, term in enumerate(terms, 1)]
-    table = markdown(header, cells, text=len(header))
+    """The kinds of runs of a release by trainer, and each run that differs."""
+    runs = [(*run["setting"].split(": ", 1), run) for run in release["runs"]]
+    trainers = list(dict.fromkeys(trainer for trainer, *_ in runs))
+    cells = [
+        [kind, *(verdict([run for t, _, run in runs if (t, run["name"]) == (trainer, name)]) for trainer in trainers)]
+        for name, kind in RUNS.items()
+    ]
+    why = [
+        filled(f"- {RUNS[run['name']]}, {trainer} `{setting}`. {run['term']}", "  ")
+        for trainer, setting, run in runs
+        if not run["equal"]
+    ]
+    table = markdown(("", *trainers), cells, text=1 + len(trainers))
     return "\n".join(["## Runs\n", filled(OF_RUNS.format(**release)), "", table, *why])
 
 
@@ -512,14 +507,15 @@ def page(data: Mapping[str, Any]) -> str:
     ]
     header = ("", *releases.values())
     introduction = [filled(part) for part in INTRODUCTION.format(**data["batch"]).split("\n\n")]
-    sections = [section(NAMES[name], found) for name, found in rows.items()]
-    sections += [runs_section(found) for found in trainers.values() if found.get("runs")]
     parts = [
         "# Losses and advantages beside other trainers",
         *introduction,
         markdown(header, summary, text=len(header)),
+        equal_section(rows),
+        differing_section(rows),
+        *(runs_section(found) for found in trainers.values() if found.get("runs")),
     ]
-    return "\n\n".join(part.strip() for part in [*parts, *sections]) + "\n"
+    return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
 def filled(text: str, indent: str = "") -> str:
@@ -533,22 +529,41 @@ def verdict(rows: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(f"{count} {word}" for count, word in counts if count) or "has none"
 
 
-def section(title: str, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-    """The settings of the trainers with that loss or advantage, and a sentence for each that differs."""
-    if not rows:
-        return f"## {title}\n\nNone of these releases has it."
-    terms = list(dict.fromkeys(row["term"] for _, row in rows if not row["equal"]))
-    cells = [
-        [trainer, f"`{row['setting']}`", *differing(row), "" if row["equal"] else str(1 + terms.index(row["term"]))]
-        for trainer, row in rows
+def bare(name: str) -> str:
+    """The name of a loss or advantage on the page, without its kind."""
+    return NAMES[name].partition(": ")[2]
+
+
+def equal_section(rows: Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]]) -> str:
+    """The settings that are equal, by the name of the loss or advantage."""
+    lines = ["## Equal settings\n"]
+    for name, found in rows.items():
+        settings: dict[str, list[str]] = {}
+        for trainer, row in found:
+            if row["equal"]:
+                settings.setdefault(trainer, []).append(f"`{row['setting']}`")
+        if settings:
+            parts = [f"{trainer} {', '.join(of)}" for trainer, of in settings.items()]
+            lines.append(filled(f"- {bare(name)}: {'; '.join(parts)}", "  "))
+    return "\n".join(lines)
+
+
+def differing_section(rows: Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]]) -> str:
+    """The settings that differ, by the term: its sentence and the sizes."""
+    lines = [
+        "## Settings that differ\n",
+        "Sizes are shares of our loss, of our largest gradient of a token, or of our largest advantage.\n",
     ]
-    kind = "gradient" if title.startswith("Loss") else "advantage"
-    header = ["trainer", "its setting", "loss", kind, "why"]
-    if kind == "advantage":
-        header, *cells = ([*row[:2], *row[3:]] for row in (header, *cells))
-    table = markdown(header, cells, text=len(header))
-    why = [filled(f"{i}. {term}", "   ") for i, term in enumerate(terms, 1)]
-    return "\n".join([f"## {title}\n", table, *why])
+    for name, found in rows.items():
+        terms: dict[tuple[str, ...], list[str]] = {}
+        for trainer, row in found:
+            if not row["equal"]:
+                terms.setdefault((row["term"], *differing(row)), []).append(f"{trainer} `{row['setting']}`")
+        kinds = ("loss", "gradient") if NAMES[name].startswith("Loss") else ("", "advantage")
+        for (term, *by), settings in terms.items():
+            sizes = ", ".join(f"{kind} {size}" for kind, size in zip(kinds, by, strict=True) if kind)
+            lines.append(filled(f"- {bare(name)}: {', '.join(settings)} ({sizes}). {term}", "  "))
+    return "\n".join(lines)
 
 
 def differing(row: Mapping[str, Any]) -> list[str]:

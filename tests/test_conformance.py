@@ -39,6 +39,15 @@ def test_the_page_is_made_of_the_data():
 
 
 @pytest.mark.parametrize("trainer", PAIRS)
+def test_the_page_has_every_setting_and_every_sentence(trainer):
+    text = " ".join(conformance.PAGE.read_text(encoding="utf-8").split())
+    for row in rows(trainer):
+        assert f"`{row['setting']}`" in text and row.get("term", "") in text, row
+    for run in DATA["trainers"][trainer]["runs"]:
+        assert conformance.RUNS[run["name"]] in text and run.get("term", "") in text, run
+
+
+@pytest.mark.parametrize("trainer", PAIRS)
 def test_the_release_is_the_pinned_one(trainer):
     target, package = PINS[trainer]
     assert DATA["trainers"][trainer]["version"] == VERSIONS["environments"][target]["versions"][package]

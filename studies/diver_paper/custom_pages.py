@@ -107,10 +107,11 @@ def equations(study: Study, out: Path) -> str:
         invented = sum(len(x - w) for w, x in zip(written, extracted, strict=True))
         rows.append(_extracted("Countdown", extractor, (len(parsed), number, missed, invented)))
     note = (
-        "Error: missed and invented, in per cent of the formulas written. The paper counted by hand in 5 responses: 8 of "
-        f"95 formulas missed, 8.4 %. The responses to Countdown are those of {', '.join(study.runs)}. Countdown's parser "
-        "counts their formulas, which are simple, so the test is weak. A reader of LaTeX counts those of mathematics "
-        "(`python benchmarks/extraction.py`). GSM8K has prices, which the paper's pattern matches as formulas.\n"
+        "Error: missed and invented, in per cent of the formulas written. The paper counted by hand in 5 responses: "
+        "8 of 95 formulas missed, 8.4 %. The responses to Countdown are those of "
+        f"{', '.join(study.runs)}. Countdown's parser counts their formulas, which are simple, so the test is weak. "
+        "A reader of LaTeX counts those of mathematics (`python benchmarks/extraction.py`). GSM8K has prices, which "
+        "the paper's pattern matches as formulas.\n"
     )
     return "\n".join([markdown(["rollouts, extractor", *COUNTS, "error"], [*rows, *_on_mathematics()]), note])
 
