@@ -14,11 +14,9 @@ ROOT = Path(__file__).resolve().parents[1]
 INTRODUCTION = """# Versions of the engines
 
 The releases that the extras allow, and the pinned releases with which each target of the Makefile runs its tests.
-`diver train --engine trl` needs TRL {trl}. The reward function in your own script runs with every allowed TRL. The
-version of verl is exact, since the hooks of its trainer are not a public interface.
-
-All of these numbers stand in `src/diver/integrations/versions.toml`. After a change there, `make versions` writes this
-page, the extras of `pyproject.toml` and the requirement files.
+`diver train --engine trl` needs TRL {trl}; the reward function in your own script runs with every allowed TRL. verl's
+version is exact, since the hooks of its trainer are not a public interface. `make versions` writes this page from
+`src/diver/integrations/versions.toml`.
 """
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from pathlib import Path
 
 from diver.pages.curves import MEANINGS
@@ -24,12 +23,8 @@ def main() -> None:
 
 
 def page() -> str:
-    lines = [INTRODUCTION]
-    for prefix, names in groupby(MEANINGS, lambda name: name.partition("/")[0]):
-        lines += [f"## {prefix}\n", "| metric | meaning |", "|---|---|"]
-        lines += [f"| `{name}` | {MEANINGS[name].replace('|', '&#124;')} |" for name in names]
-        lines.append("")
-    return "\n".join(lines)
+    rows = [f"| `{name}` | {meaning.replace('|', '&#124;')} |" for name, meaning in MEANINGS.items()]
+    return "\n".join([INTRODUCTION, "| metric | meaning |", "|---|---|", *rows, ""])
 
 
 if __name__ == "__main__":

@@ -63,8 +63,8 @@ class Selection:
     outcomes: Literal["all", "correct", "wrong"] = "all"
     """Leave out wrong rollouts, or correct ones: they then do not count in the mean over tokens either."""
     filter_groups: bool = False
-    """Leave out groups whose outcomes are all correct or all wrong, and sample other problems in their place (the
-    dynamic sampling of DAPO, arXiv 2503.14476). The outcome decides, never the shaped reward."""
+    """Replace groups whose outcomes are all correct or all wrong by those of other problems. This is the dynamic
+    sampling of DAPO (arXiv 2503.14476). The outcome decides, never the shaped reward."""
     max_num_gen_batches: PositiveInt = 10
     """Maximum number of batches sampled for one step, where groups are filtered. The step then trains on the available
     groups."""
@@ -73,7 +73,7 @@ class Selection:
     group then has all of them (Never Give Up, arXiv 2609.13443, where each retry has a probability, and retries spread
     over steps). Add filter_groups to leave out what stays unsolved, as there."""
     top_p: Annotated[float, Bound("above 0 and at most 1", lambda x: 0 < x <= 1)] = 1.0
-    """Below 1: train on the groups with the largest standard deviation of outcomes, until they have this part of its
+    """Below 1: train on the groups with the largest standard deviation of outcomes only. They have this part of its
     sum over the batch. RAGEN-2 (arXiv 2604.06268); its release has 0.9. No other problems are sampled."""
 
     def __post_init__(self) -> None:

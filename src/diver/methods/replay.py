@@ -44,7 +44,7 @@ class Replay:
     """
 
     alpha: NonNegative = 0.0
-    """The weight of the replay term beside the loss of the sampled groups; the source has 0.1. 0 is no replay."""
+    """The weight of the replay term beside the loss of the sampled groups; 0: no replay. The source has 0.1."""
     capacity: PositiveInt = 16
     """Maximum number of responses per problem in the bank."""
     problems: NonNegativeInt = 0
@@ -56,9 +56,9 @@ class Replay:
     max_age: NonNegativeInt = 0
     """Responses found more than so many steps ago are dropped when their problem's turn comes. 0: never."""
     max_drift: NonNegative = 0.0
-    """A response has advantage 0 in a step if the mean of (log pi - log pi_found)^2 over its tokens is above this
-    before the step. pi_found is the policy that found it. After arXiv 2609.03941, which a second-hand reading quotes
-    with 0.001 for a whole group. 0: no limit."""
+    """Maximum drift of a response, above which it has advantage 0 in a step; 0: no limit. The drift is the mean of
+    (log pi - log pi_found)^2 over its tokens before the step, with the policy pi_found that found it. After arXiv
+    2609.03941, which a second-hand reading quotes with 0.001 for a whole group."""
     bank_gb: Positive = 4.0
     """Maximum size of the tokens of the bank in memory and in each checkpoint, in GB (10^9 bytes). Beyond it the
     responses found first are dropped."""

@@ -155,8 +155,8 @@ class Data(Source):
     name lists all. With auto, a chat model has its chat template, and other models have plain. The chat template has
     the instruction to box the answer where the verifier reads a box."""
     messages: Literal["as-they-are", "question"] = "as-they-are"
-    """The use of prompts that are chat messages: unchanged, or only the last user message as the question
-    of the template."""
+    """The use of prompts that are chat messages. With question, only the last user message is used, as the question of
+    the template."""
     countdown: Countdown = Countdown()
     """Settings of the generated problems, for path = "countdown"."""
     maze: Maze = Maze()

@@ -50,8 +50,9 @@ class Model:
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
     """auto, cpu, mps, cuda or cuda:1. With auto, a GPU is used if one is found."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Precision of the computation; auto is bfloat16 on a GPU and float32 on a CPU, so that results do not depend on
-    the kind of CPU. Some CPUs are faster in bfloat16; a run of a large model measures it and offers it in one line."""
+    """Precision of the computation. With auto, it is bfloat16 on a GPU and float32 on a CPU, so that results do not
+    depend on the kind of CPU. Some CPUs are faster in bfloat16; a run of a large model measures it and offers it in one
+    line."""
     threads: NonNegativeInt = 0
     """Number of CPU threads; 0 is the default of torch, one per core. Results are reproducible for a fixed number."""
     gradient_checkpointing: bool = False
@@ -175,8 +176,8 @@ class Cluster:
     gpu_memory_utilization: Annotated[float, Bound("above 0 and below 1", lambda x: 0 < x < 1)] = 0.85
     """Fraction of each GPU's memory that vLLM may use while it samples."""
     tokens_per_gpu: NonNegativeInt = 0
-    """Maximum number of tokens per GPU in one forward pass (dynamic batch size). 0 means 16,384, or the longest prompt
-    and response together where these are longer."""
+    """Maximum number of tokens per GPU in one forward pass (dynamic batch size). With 0, it is 16,384, or the longest
+    prompt and response together where these are longer."""
     validation_batch: PositiveInt = 512
     """Number of problems evaluated at a time."""
     attention: str = "flash_attention_2"
@@ -193,7 +194,8 @@ class Trl:
     processes: PositiveInt = 1
     """Number of processes, one per GPU."""
     rows_per_device: PositiveInt = 8
-    """Maximum number of responses of a process in one forward pass; what is taken divides its part of a mini-batch."""
+    """Maximum number of responses of a process in one forward pass. The number taken divides its part of a
+    mini-batch."""
     lora_rank: NonNegativeInt = 0
     """Rank of the LoRA adapters; 0: train all weights. Adapters (arXiv 2106.09685) are trained by peft in place of the
     weights."""
