@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,22 +10,19 @@ from typing import Any
 import numpy as np
 
 from diver.core.files import write_text
-from diver.core.statistics import DETECTABLE, Estimate
+from diver.core.statistics import Estimate
 from diver.core.tables import markdown
 from diver_paper.aggregate import Study, difference, over_seeds
 from diver_paper.experiments import INITIAL, Experiment
-from diver_paper.pages import NONE, SIGNAL_NOTE, seeds_note, shown, signals, title
+from diver_paper.pages import GUIDE, seeds_note, shown, title
 from diver_paper.runs import Record, find, given, records_file
 
 NAME = "smollm2-gsm8k"
 METHODS = ("clip-higher", "diver-mix")
-HELD_OUT = (
-    "pass@1", "pass@4", "pass@8", "pass@16", "pass@32", "distinct@8", "distinct@32",
-    "held-out/textual", "held-out/equational", "held-out/truncated", "held-out/tokens",
-)  # fmt: skip
+HELD_OUT = ("pass@1", "pass@4", "pass@16", "pass@32", "distinct@32", "held-out/textual", "held-out/equational")
 TRAINING = (
     "reward/outcome", "group/solve_all", "group/solve_none", "policy/entropy", "diversity/textual",
-    "diversity/equational", "response/truncated", "policy/grad_norm", "policy/logprob_mismatch",
+    "diversity/equational", "signal/all_correct",
 )  # fmt: skip
 EXPERIMENT = Experiment(
     name=NAME,
@@ -50,10 +46,10 @@ def write_page(config: Mapping[str, Any], out: Path) -> None:
     study = Study(EXPERIMENT, runs, seeds)
     parts = [
         f"# {EXPERIMENT.title}\n",
-        "A pretrained language model trained by clip-higher and by diver-mix from one warmed-up policy. Made by "
-        "`python -m smollm2_gsm8k`; its settings are in [study.toml](../../studies/smollm2_gsm8k/study.toml), its "
-        f"records, which hold problem ids and no text of the data set, in `records/{NAME}.jsonl.gz`; commands, hours "
-        f"and failures are in [README.md](README.md).\n\n{seeds_note(study)}\n",
+        "A pretrained language model trained by clip-higher and by diver-mix from one warmed-up policy. "
+        "`python -m smollm2_gsm8k` makes this page ([study.toml](../../studies/smollm2_gsm8k/study.toml), commands in "
+        f"[README.md](README.md)) from `records/{NAME}.jsonl.gz`, which has problem ids and no text of the data set. "
+        f"{seeds_note(study)}\n",
     ]
     if INITIAL in runs:
         temperatures = [str(t) for t in config["study"]["temperatures"]]
@@ -61,7 +57,7 @@ def write_page(config: Mapping[str, Any], out: Path) -> None:
             parts += [f"{' '.join(_outcome(study, t) for t in temperatures)}\n"]
         parts += ["## Data, warm-up, problems\n", _preparation(config, runs[INITIAL][0])]
         parts += [part for t in temperatures for part in _held_out(study, t)]
-        parts += ["## Training\n", _training(study), *_case(at(study, temperatures[0])), "## Cost\n", _cost(runs)]
+        parts += ["## Training\n", _training(study), "## Cost\n", _cost(runs)]
     write_text(out / f"{NAME}.md", "\n".join(parts))
 
 
@@ -84,17 +80,16 @@ def _preparation(config: Mapping[str, Any], before: Record) -> str:
     solved = 100 * np.mean(released["correct"]) / released["samples"]
     rates = np.array(list(before["selected"].values())) / rule["samples"]
     return (
-        f"GSM8K's training set is divided at random into three parts. Each part contains only problems of at most "
-        f"{config['split']['longest_prompt']} tokens with expressions of at most {recipe['sample']['max_tokens']}. "
-        f"There are {sizes['warm_up']:,} problems for the warm-up, {sizes['training']:,} for training and "
-        f"{sizes['held_out']:,} held out. The evaluation has the first {len(released['correct'])} of these. The "
-        f"warm-up starts from the 4-bit copy of the model. Without its chat template and with at most "
-        f"{recipe['sample']['max_tokens']} tokens per answer, it solves {solved:.1f} % of them "
-        f"({released['samples']} samples each, temperature 1.0). This is not the model's usual score.\n\n"
-        f"The warm-up is supervised: {len(losses)} steps of {config['warm_up']['batch_size']} solutions of the first "
-        f"part. In a solution, the calculator's formulas are substituted into each other, which gives one expression "
-        f"that the grader computes. The loss falls from {losses[0]:.2f} to {np.mean(tail):.2f} nats per token. "
-        f"The runs train on the {len(rates)} problems of the second part that the warmed-up model solves in "
+        "GSM8K's training set is divided at random into problems for the warm-up "
+        f"({sizes['warm_up']:,}), for training ({sizes['training']:,}) and held out ({sizes['held_out']:,}, of which "
+        f"{len(released['correct'])} are evaluated). A problem has at most {config['split']['longest_prompt']} tokens, "
+        f"and its expression at most {recipe['sample']['max_tokens']}. Without its chat template and with at most "
+        f"{recipe['sample']['max_tokens']} tokens per answer, the 4-bit copy of the model solves {solved:.1f} % of the "
+        "held-out problems. "
+        "This is not the model's usual score.\n\n"
+        f"The warm-up is supervised: {len(losses)} steps of {config['warm_up']['batch_size']} solutions, each written "
+        f"as one expression that the grader computes. The loss falls from {losses[0]:.2f} to {np.mean(tail):.2f} nats "
+        f"per token. The runs train on the {len(rates)} training problems that the warmed-up model solves in "
         f"{rule['least']} to {rule['most']} of {rule['samples']} samples"
         + (f", {100 * rates.mean():.0f} % on average.\n" if len(rates) else ".\n")
     )
@@ -132,17 +127,13 @@ def _held_out(study: Study, temperature: str) -> Sequence[str]:
             continue
         gap = difference(now, "diver-mix", "clip-higher", measure)
         means = [shown(measure, Estimate(over_seeds(now, v, measure)[0], np.nan, np.nan)) for v in (INITIAL, *METHODS)]
-        rows.append([title(measure), *means, shown(measure, gap, "+"), shown(measure, _least(gap))])
+        rows.append([title(measure), *means, shown(measure, gap, "+")])
     unscored = sum(r["evaluations"][temperature]["unscored"] for by_seed in now.runs.values() for r in by_seed.values())
     return [
         f"## Held out, temperature {temperature}\n",
-        markdown(["", INITIAL, *METHODS, "diver-mix − clip-higher", "detectable"], rows),
-        f"Means over seeds and problems, with {problems} problems x {samples} samples. Pass@k is in per cent. Distinct "
-        "is the expected number of different correct solutions among k samples. TD and ED have 8 samples. The "
-        "difference is "
-        "paired over seeds and problems, with its 95 % interval over both. Detectable: the true difference that such a "
-        f"study detects with 80 % probability, {DETECTABLE:.2f} times half that interval. Every policy has the same "
-        "random streams." + (f" {unscored} samples are unscored.\n" if unscored else "\n"),
+        markdown(["", INITIAL, *METHODS, "diver-mix − clip-higher"], rows),
+        f"{problems} problems x {samples} samples ([definitions]({GUIDE})); TD and ED have 8 samples. Every policy has "
+        "the same random streams." + (f" {unscored} samples are unscored.\n" if unscored else "\n"),
     ]
 
 
@@ -156,48 +147,20 @@ def _training(study: Study) -> str:
         )
     if not variants:
         return "No run is finished.\n"
-    return "\n".join(
-        [
-            markdown(["over the last quarter of the steps", *variants, "diver-mix − clip-higher"], rows),
-            "One value per seed, with Student's interval over seeds; shares in per cent.\n",
-            signals(study),
-            SIGNAL_NOTE,
-        ]
-    )
-
-
-def _case(study: Study) -> Sequence[str]:
-    """The shown problem of seed 0 on which the methods differ most in their numbers of different correct solutions."""
-    finals = {v: next(iter(runs[0]["evaluations"].values())) for v, runs in study.runs.items() if 0 in runs}
-    if not finals.keys() >= {*METHODS}:
-        return []
-    clip, diver = (finals[name]["solutions"] for name in METHODS)
-    shown_problems = range(len(finals[METHODS[0]]["responses"]))
-    i = max(shown_problems, key=lambda i: (abs(len(diver[i]) - len(clip[i])), sum(diver[i]) + sum(clip[i])))
-    parts = [
-        "## Case study\n",
-        f"Problem {finals[METHODS[0]]['ids'][i]}, seed 0. On this problem, among {len(shown_problems)}, the methods "
-        "differ most in how many different correct solutions they found. It is selected to show a difference and is "
-        "not a typical case. Count out of 8, correct (+) or wrong (-), and the response.\n",
-    ]
-    for variant, final in finals.items():
-        lines = [
-            f"{times}  {'+' if correct else '-'}  {' '.join(response.replace('`', chr(39)).split())[:200]}"
-            for (response, correct), times in Counter(map(tuple, final["responses"][i])).most_common()
-        ]
-        parts.append(f"**{variant}**\n\n```\n" + "\n".join(lines) + "\n```\n")
-    return parts
+    return markdown(["over the last quarter of the steps", *variants, "diver-mix − clip-higher"], rows)
 
 
 def _cost(runs: Mapping[str, Mapping[int, Record]]) -> str:
-    rows = []
-    for variant, seed, r in ((variant, seed, r) for variant, of in runs.items() for seed, r in of.items()):
-        if variant == INITIAL and (warm_up := r.get("warm_up", {}).get("cpu_seconds")):
-            rows.append(["warm-up", r["device"], str(r["warm_up"]["commit"])[:7], f"{warm_up / 3600:.2f}", NONE])
-        name = "selection of problems" if variant == INITIAL else f"{variant}, seed {seed}"
-        hours = [f"{r['cpu_seconds'][part] / 3600:.2f}" for part in ("train", "evaluate")]
-        rows.append([name, r["device"], str(r["commit"])[:7], *hours])
-    return markdown(["", "device", "commit", "training, CPU hours", "evaluation, CPU hours"], rows, text=3)
+    before, trained = runs[INITIAL][0], [r for variant, of in runs.items() if variant != INITIAL for r in of.values()]
+    hours = [sum(r["cpu_seconds"].values()) / 3600 for r in (before, *trained)]
+    warm_up = before.get("warm_up", {}).get("cpu_seconds", 0.0) / 3600
+    parts = [
+        f"the warm-up {warm_up:.2f}",
+        f"the selection of problems and the evaluation before training {hours[0]:.2f}",
+    ]
+    if trained:
+        parts.append(f"a run with its evaluation {min(hours[1:]):.2f} to {max(hours[1:]):.2f}")
+    return f"CPU hours ({before['device']}): {', '.join(parts)}.\n"
 
 
 if __name__ == "__main__":  # python -m smollm2_gsm8k.page: made again from the records

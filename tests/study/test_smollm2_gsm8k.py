@@ -237,7 +237,7 @@ def test_the_whole_study_by_its_command_killed_and_resumed(study, tmp_path, monk
     killed = numbers(tmp_path)
     assert killed.keys() == {"initial_seed0", *(f"{m}_seed{s}" for m in METHODS for s in (0, 1))}
     page = (tmp_path / "out" / "smollm2-gsm8k.md").read_text()
-    assert "Every variant has 2 seeds." in page and "## Held out, temperature 0.6" in page and "## Case study" in page
+    assert "Every variant has 2 seeds." in page and "## Held out, temperature 0.6" in page and "## Cost" in page
     texts = [json.loads(line)["question"] for line in (tmp_path / "train.jsonl").read_text().splitlines()]
     for text in texts:  # no problem of the data set is published; a response may have some of its words
         assert text not in page and text not in json.dumps(killed)
