@@ -22,16 +22,14 @@ INTRODUCTION = (
     "# Text after the answer\n\n"
     "A verifier reads the answer, and a response may continue after it. If diversity is measured on the complete "
     "response,\n"
-    "text after the answer raises the diversity reward. In mazes, the responses of diver-mix grew from 17 to more "
-    "than 30 tokens of\n"
-    "at most 44 ([comparison of methods](method-comparison.md)). This study repeats these runs with each repair, and "
-    "with the conditions\n"
-    "of the paper's reward-hacking figure. Its protocol, `studies/text_after_answer/study.toml`, was committed before "
-    "the first\n"
-    "run. `python -m text_after_answer` makes this page from the records of the runs.\n\n"
-    '- **no repair**: the paper\'s settings, `diversity.until = "end"` and `shaping.condition = "correct"`. Runs '
-    "of stage c.\n"
-    '- **up to the answer**: `diversity.until = "answer"`. Diversity is measured up to the end of the answer.\n'
+    "this text raises the diversity reward. In mazes, the responses of diver-mix then grew from 17 to more than 30 "
+    "tokens\n"
+    "([comparison of methods](method-comparison.md)). This study repeats these runs with repairs, and with the "
+    "conditions of the paper's\n"
+    "reward-hacking figure. The protocol, `studies/text_after_answer/study.toml`, came first; `python -m "
+    "text_after_answer` makes this page.\n\n"
+    '- **no repair**: the paper\'s `diversity.until = "end"` and `shaping.condition = "correct"`.\n'
+    '- **up to the answer**: `diversity.until = "answer"`.\n'
     '- **finished**: `shaping.condition = "correct-finished"`. Only correct responses that end before the length '
     "limit are rewarded.\n"
     "- **both**: both settings, the library's defaults.\n"
@@ -81,8 +79,7 @@ def _lengths(found: Mapping[str, Runs]) -> list[str]:
         if not runs:
             continue
         quarter, end = (late(runs, "response/length_mean", points) for points in (QUARTER, TEN_STEPS))
-        longer = [growth(runs, found[BASELINE], points) for points in (QUARTER, TEN_STEPS)]
-        shares = [late(runs, metric) for metric in ("response/truncated", "reward/outcome")]
+        longer, truncated = growth(runs, found[BASELINE]), late(runs, "response/truncated")
         table.append(
             [
                 label,
@@ -90,11 +87,11 @@ def _lengths(found: Mapping[str, Runs]) -> list[str]:
                     f"{_mean(length):.1f} ({min(length.values()):.1f} to {max(length.values()):.1f})"
                     for length in (quarter, end)
                 ),
-                *(DASH if label == BASELINE or gap is None else gap.text(100, 0) for gap in longer),
-                *(f"{100 * _mean(share):.1f}" for share in shares),
+                DASH if label == BASELINE or longer is None else longer.text(100, 0),
+                f"{100 * _mean(truncated):.1f}",
             ]
         )
-    header = ["", "tokens", "at the end", "longer, %", "longer at the end, %", "truncated, %", "outcome, %"]
+    header = ["", "tokens", "at the end", "longer, %", "truncated, %"]
     control = growth(found[UNREPAIRED], found[BASELINE])
     holds = (
         ""
@@ -105,9 +102,8 @@ def _lengths(found: Mapping[str, Runs]) -> list[str]:
         )
     )
     note = (
-        "Tokens of a response in training: means over the last quarter of the steps and over the last ten steps, from "
-        f"the lowest to the highest seed. *Longer* is relative to clip-higher.{holds} The other columns are means "
-        "over the last quarter.\n"
+        "Tokens of a response in training, over the last quarter of the steps, and *at the end*, over the last ten, "
+        f"from the lowest to the highest seed. *Longer* is relative to clip-higher.{holds}\n"
     )
     return [note, markdown(header, table)]
 
@@ -117,20 +113,32 @@ def _mean(by_seed: Mapping[int, float]) -> float:
 
 
 def _pass_at_k(found: Mapping[str, Runs], study: Study) -> list[str]:
-    """For each temperature: the level of Pass@k, and the differences from clip-higher and from no repair, in points."""
+    """For each temperature the differences from clip-higher, and those from no repair that are significant."""
     parts = []
     for temperature in sorted(study.config["evaluation"]["temperatures"]):
-        name = f"final {temperature:g}"
-        for title, other in (("from clip-higher", BASELINE), ("from no repair", UNREPAIRED)):
-            table = []
-            for label, runs in found.items():
-                if label == other or not runs:
-                    continue
-                gaps = [difference(_values(runs, name, k), _values(found[other], name, k)) for k in KS]
-                table.append([label, *(gap.text(100, sign="+") for gap in gaps)])
-            parts.append(f"Temperature {temperature:g}, held-out problems: difference {title}, in points.\n")
-            parts.append(markdown(["", *(f"Pass@{k}" for k in KS)], table))
+        gaps = {other: _gaps(found, other, f"final {temperature:g}") for other in (BASELINE, UNREPAIRED)}
+        table = [[label, *(gap.text(100, sign="+") for gap in of.values())] for label, of in gaps[BASELINE].items()]
+        significant = {
+            label: [f"Pass@{k} {gap.text(100, sign='+')}" for k, gap in of.items() if gap.low > 0 or gap.high < 0]
+            for label, of in gaps[UNREPAIRED].items()
+            if label != BASELINE
+        }
+        shown = "; ".join(f"**{label}** {', '.join(texts)}" for label, texts in significant.items() if texts)
+        parts += [
+            f"Temperature {temperature:g}, held-out problems: difference from clip-higher, in points.\n",
+            markdown(["", *(f"Pass@{k}" for k in KS)], table),
+            f"Significant differences of the others from no repair: {shown or 'none'}.\n",
+        ]
     return parts
+
+
+def _gaps(found: Mapping[str, Runs], other: str, name: str) -> dict[str, dict[int, Estimate]]:
+    """Label -> k -> the difference of Pass@k from `other`."""
+    return {
+        label: {k: difference(_values(runs, name, k), _values(found[other], name, k)) for k in KS}
+        for label, runs in found.items()
+        if label != other and runs
+    }
 
 
 def _values(runs: Runs, name: str, k: int) -> dict[int, np.ndarray]:
