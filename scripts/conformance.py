@@ -437,7 +437,7 @@ with the term that differs. Each such sentence is tested: our computation with t
 For a newer release, install it in the environment and run `scripts/conformance.py` there: it prints what changed.
 [Versions](versions.md) lists the pinned releases.
 
-The batch has {len(CORRECT)} groups of {SIZE} responses and {{tokens}} tokens. Of the tokens with an advantage,
+The batch has {len(CORRECT)} groups of {SIZE} responses and {{tokens}} tokens. Among the tokens with an advantage,
 {{above:.0%}} are clipped above and {{below:.0%}} below; for {{beyond_c:.0%}} A is negative and the ratio above {C:g}.
 Their advantages are GRPO's. A loss is a sum over {PARTS} micro-batches, unless a setting says that there is one."""
 

@@ -209,7 +209,7 @@ def cases(study: Study, out: Path) -> str:
     std = [np.std([distinct(groups[i]) for groups in by_variant.values()]) for i in range(size)]
     selected = int(np.argmax(std))
     note = (
-        f"Of {size} held-out problems, this is the one on which the methods differ most in how many different correct "
+        f"This is the one of {size} held-out problems on which the methods differ most in how many different correct "
         "solutions they have. It is selected to show differences and is not a typical case. A line has the count out "
         "of 8, correct (+) or wrong (-), and the response.\n"
     )

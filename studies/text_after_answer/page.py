@@ -117,19 +117,23 @@ def _pass_at_k(found: Mapping[str, Runs], study: Study) -> list[str]:
     parts = []
     for temperature in sorted(study.config["evaluation"]["temperatures"]):
         gaps = {other: _gaps(found, other, f"final {temperature:g}") for other in (BASELINE, UNREPAIRED)}
-        table = [[label, *(gap.text(100, sign="+") for gap in of.values())] for label, of in gaps[BASELINE].items()]
         significant = {
-            label: [f"Pass@{k} {gap.text(100, sign='+')}" for k, gap in of.items() if gap.low > 0 or gap.high < 0]
+            label: of
             for label, of in gaps[UNREPAIRED].items()
-            if label != BASELINE
+            if label != BASELINE and any(gap.low > 0 or gap.high < 0 for gap in of.values())
         }
-        shown = "; ".join(f"**{label}** {', '.join(texts)}" for label, texts in significant.items() if texts)
         parts += [
             f"Temperature {temperature:g}, held-out problems: difference from clip-higher, in points.\n",
-            markdown(["", *(f"Pass@{k}" for k in KS)], table),
-            f"Significant differences of the others from no repair: {shown or 'none'}.\n",
+            _table(gaps[BASELINE]),
+            "Difference from no repair, of the variants that have a significant one.\n",
+            _table(significant),
         ]
     return parts
+
+
+def _table(gaps: Mapping[str, Mapping[int, Estimate]]) -> str:
+    rows = [[label, *(gap.text(100, sign="+") for gap in of.values())] for label, of in gaps.items()]
+    return markdown(["", *(f"Pass@{k}" for k in KS)], rows)
 
 
 def _gaps(found: Mapping[str, Runs], other: str, name: str) -> dict[str, dict[int, Estimate]]:
