@@ -421,8 +421,6 @@ def described() -> dict[str, Any]:
 
     return {
         "tokens": int(BATCH.mask.sum()),
-        "shortest": int(BATCH.mask.sum(1).min()),
-        "longest": int(BATCH.mask.sum(1).max()),
         "above": share((ratio > 1 + CLIP.clip_high) & (advantages > 0)),
         "below": share((ratio < 1 - CLIP.clip_low) & (advantages < 0)),
         "beyond_c": share((ratio > C) & (advantages < 0)),

@@ -25,7 +25,7 @@ TITLES = {
     "response/length_mean": "length",
     "signal/all_correct": "signal, all correct",
 }
-"""Titles of the columns of a training."""
+"""Measures as titles of columns."""
 NONE = "–"
 GUIDE = "README.md#pages-at-tiny-scale"
 """What the columns and the verdicts of all pages mean."""
