@@ -372,20 +372,13 @@ def test_a_loss_that_an_older_trl_normalises_otherwise_is_refused(tmp_path, aggr
         assert trainer.state.global_step == 1
 
 
-def test_the_comparison_of_the_page_changes_the_method_alone(tmp_path, monkeypatch):
-    made, one = [], trl.GRPOTrainer
-
-    def trainer(model, reward, args, **given):
-        made.append((reward.method, args))
-        return one(model, reward, args=args, **given)
-
-    monkeypatch.setattr(trl, "GRPOTrainer", trainer)
-    tokenizer = AutoTokenizer.from_pretrained(policy_folder())
-    batch = {"num_generations": G, "per_device_train_batch_size": 8, "steps_per_generation": 1}
-    run_example(example("Comparing methods"), tmp_path, monkeypatch, batch=batch, tokenizer=tokenizer)
-    assert [method.name for method, _ in made] == ["clip-higher", "max-rl", "pass-at-k", "diver-mix"]
-    assert made[2][0].k == 2
-    objectives = [{name: getattr(args, name) for name in config("clip-higher")} for _, args in made]
+def test_a_comparison_in_the_common_frame_changes_the_method_alone(tmp_path):
+    objectives = []
+    for name, keys in {"clip-higher": {}, "max-rl": {}, "pass-at-k": {"k": 2}, "diver-mix": {}}.items():
+        method = method_named(name, frame="common", **keys)
+        trainer = one_step(tmp_path / name, partial(GroupAdvantage, method), method=method)
+        trainer.train()
+        objectives.append({field: getattr(trainer.args, field) for field in config("clip-higher")})
     assert all(objective == objectives[0] for objective in objectives)
     assert (objectives[0]["epsilon"], objectives[0]["epsilon_high"]) == (0.2, 0.28)
     assert config("max-rl")["epsilon_high"] == 0.2  # by its name alone
