@@ -39,10 +39,9 @@ def by_trl(recipe: Recipe, args: Sequence[str], *, dry_run: bool) -> None:
             from diver.integrations.trl.run import check
 
             check(recipe)
-        memory = memory_of(recipe)
         print(json.dumps({"GRPOConfig": fields, "LoraConfig": adapters(recipe)}, indent=2))
         checked = "checked by the TRL installed here" if installed else "not checked: TRL is not installed here"
-        print(f"\n{memory}\n{checked}\nnot in GRPOConfig:\n{table('trl', elsewhere=True)}")
+        print(f"\n{checked}\nnot in GRPOConfig:\n{table('trl', elsewhere=True)}")
         return
     if not installed:
         raise DiverError(f"{missing('trl')}; or --dry-run for its configuration")
@@ -75,33 +74,19 @@ def notes_of(recipe: Recipe) -> list[str]:
         return [f"not checked: {error}"]
 
 
-def memory_of(recipe: Recipe) -> str:
-    """The memory that TRL needs on each GPU, by part. DiverError for what fits neither the GPU here nor one of 80
-    GB."""
-    import torch
-
-    from diver.integrations.trl import memory
-    from diver.tasks.hub import HubUnreachable
-
-    if recipe.model.device == "cpu":
-        return "memory: not computed for a CPU\n"
-    try:
-        shape = memory.read_shape(recipe)
-    except HubUnreachable as error:
-        return f"memory: not computed ({error})\n"
-    sizes = [torch.cuda.get_device_properties(i).total_memory // memory.GB for i in range(torch.cuda.device_count())]
-    memory.check(shape, recipe, min(sizes, default=max(memory.CARDS)))
-    return memory.table(shape, recipe)
-
-
 def parameters_of(recipe: Recipe) -> int | None:
     """The number of parameters of the recipe's model; None if its configuration cannot be read here."""
     try:
-        from diver.integrations.trl.memory import read_shape
+        import torch
+        from transformers import AutoModelForCausalLM
 
-        return read_shape(recipe).parameters
+        from diver.sample.policy import load_configuration
+
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(load_configuration(recipe.model).config)
     except (DiverError, ImportError):
         return None
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def by_verl(recipe: Recipe, options: Sequence[str], *, dry_run: bool, problems_only: bool) -> None:

@@ -27,7 +27,7 @@ from transformers import AutoTokenizer
 import diver
 from diver.core.types import DiverError, Reward
 from diver.grading import Verification
-from diver.integrations.trl import GroupAdvantage, config, lazy, memory
+from diver.integrations.trl import GroupAdvantage, config, lazy
 from diver.integrations.trl.launch import arguments
 from diver.integrations.trl.objective import installed
 from diver.methods import method_named
@@ -331,9 +331,7 @@ def test_the_examples_of_the_page_train(tmp_path, monkeypatch):
     recipe = make_recipe({"sample": sample, "train": train, "model": {"gradient_checkpointing": True}})
     sizes = [name for name in shown if name.endswith(("_batch_size", "_accumulation_steps", "_per_generation"))]
     assert len(sizes) == 2 and all(arguments(recipe)[name] == shown[name] for name in sizes)
-    qwen = memory.Shape(494_032_768, layers=24, hidden=896, intermediate=4864, key_values=128, vocabulary=151_936)
-    assert max(memory.peaks(memory.parts(qwen, recipe, 24))) < 12 * memory.GB
-    assert memory.fits(qwen, recipe, 24) and trl.GRPOConfig("out", use_cpu=True, bf16=False).gradient_checkpointing
+    assert trl.GRPOConfig("out", use_cpu=True, bf16=False).gradient_checkpointing
     seen = []
 
     def accuracy(completions, solution, **_):
