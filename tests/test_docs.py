@@ -40,7 +40,7 @@ RUN_BY = {  # (page, language): the number of its snippets, and the file of the 
     ("docs/methods.md", "python"): (1, "tests/test_method_docs.py"),
     ("docs/engines/ms-swift.md", "python"): (1, "tests/integrations/engines/test_swift.py"),
     ("docs/engines/tinker-cookbook.md", "python"): (1, "tests/integrations/engines/test_pages.py"),
-    ("docs/engines/trl.md", "python"): (11, "tests/integrations/trl/test_trl.py"),
+    ("docs/engines/trl.md", "python"): (8, "tests/integrations/trl/test_trl.py"),
     ("docs/engines/trl.md", "yaml"): (1, "tests/integrations/trl/test_trl.py"),
     **{(f"docs/recipes/{p.name}", "python"): (1, "tests/integrations/recipes/test_recipes.py") for p in RECIPES},
 }

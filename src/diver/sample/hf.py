@@ -6,8 +6,7 @@ that begin at about the same time. The log-prob and the entropy of sampled token
 second pass.
 
 The continuous batching of transformers (`generate_batch`, 5.23) is not used. All of its requests draw from one random
-stream, so responses depend on how they are scheduled, and it returns no entropy. docs/scale.md compares its speed with
-ours.
+stream, so responses depend on how they are scheduled, and it returns no entropy.
 """
 
 import sys

@@ -202,7 +202,7 @@ def precision_note(settings: Model, model: Any) -> str:
 def bf16_speedup() -> float:
     """How many times as fast a linear layer of a policy is in bfloat16 as in float32, measured in about 0.1 s.
 
-    Measured, because what a CPU says of itself does not tell: docs/scale.md has two with AVX512-BF16.
+    Measured, because what a CPU says of itself does not tell.
     """
 
     def seconds(dtype: torch.dtype) -> float:

@@ -26,6 +26,7 @@ from transformers import AutoTokenizer
 
 import diver
 from diver.core.types import DiverError, Reward
+from diver.grading import Verification
 from diver.integrations.trl import GroupAdvantage, config, lazy
 from diver.integrations.trl.launch import arguments
 from diver.integrations.trl.objective import installed
@@ -369,20 +370,13 @@ def test_a_loss_that_an_older_trl_normalises_otherwise_is_refused(tmp_path, aggr
         assert trainer.state.global_step == 1
 
 
-def test_the_comparison_of_the_page_changes_the_method_alone(tmp_path, monkeypatch):
-    made, one = [], trl.GRPOTrainer
-
-    def trainer(model, reward, args, **given):
-        made.append((reward.method, args))
-        return one(model, reward, args=args, **given)
-
-    monkeypatch.setattr(trl, "GRPOTrainer", trainer)
-    tokenizer = AutoTokenizer.from_pretrained(policy_folder())
-    batch = {"num_generations": G, "per_device_train_batch_size": 8, "steps_per_generation": 1}
-    run_example(example("Comparing methods"), tmp_path, monkeypatch, batch=batch, tokenizer=tokenizer)
-    assert [method.name for method, _ in made] == ["clip-higher", "max-rl", "pass-at-k", "diver-mix"]
-    assert made[2][0].k == 2
-    objectives = [{name: getattr(args, name) for name in config("clip-higher")} for _, args in made]
+def test_a_comparison_in_the_common_frame_changes_the_method_alone(tmp_path):
+    objectives = []
+    for name, keys in {"clip-higher": {}, "max-rl": {}, "pass-at-k": {"k": 2}, "diver-mix": {}}.items():
+        method = method_named(name, frame="common", **keys)
+        trainer = one_step(tmp_path / name, partial(GroupAdvantage, method), method=method)
+        trainer.train()
+        objectives.append({field: getattr(trainer.args, field) for field in config("clip-higher")})
     assert all(objective == objectives[0] for objective in objectives)
     assert (objectives[0]["epsilon"], objectives[0]["epsilon_high"]) == (0.2, 0.28)
     assert config("max-rl")["epsilon_high"] == 0.2  # by its name alone
@@ -393,24 +387,34 @@ def names_of_page():
     return {"batch": batch, "tokenizer": AutoTokenizer.from_pretrained(policy_folder())}
 
 
-def test_the_settings_of_the_page_are_those_of_the_run(tmp_path, monkeypatch):
-    fields, given = run_example(example("Settings from Python"), tmp_path, monkeypatch, **names_of_page())
-    reward = given["reward"]
-    assert (fields["epsilon"], fields["epsilon_high"]) == (0.2, 0.3) and reward.method.shaping.coef == 0.2
-    assert reward.source.verifier == "math" and reward.verification.timeout_s == 10
+def test_the_settings_of_a_method_and_of_grading_are_those_of_the_run(tmp_path):
+    method = method_named("diver-mix", shaping={"coef": 0.2}, loss={"clip_high": 0.3})
+    made = []
+
+    def graded(*given):
+        made.append(GroupAdvantage(method, *given, verifier="math", verification=Verification(timeout_s=10)))
+        return made[0]
+
+    trainer = one_step(tmp_path, graded, method=method)
+    trainer.train()
+    assert (trainer.args.epsilon, trainer.args.epsilon_high) == (0.2, 0.3) and made[0].method.shaping.coef == 0.2
+    assert made[0].source.verifier == "math" and made[0].verification.timeout_s == 10
 
 
 @pytest.mark.skipif(not LOGS, reason="before TRL 1.0 a reward function logs nothing")
-def test_the_evaluation_of_the_page_has_the_outcome(tmp_path, monkeypatch):
+def test_an_evaluation_has_the_outcome(tmp_path):
     """Its reward is the outcome, and no step of the run."""
-    rows = Dataset.from_list(
-        [{"prompt": p.prompt, "solution": p.answer} for p in problems(Countdown(), 2, held_out=True)]
-    )
-    _, given = run_example(example("Evaluation"), tmp_path, monkeypatch, held_out=rows, **names_of_page())
-    steps, outcomes = [], []
-    given["reward"].outcome = lambda completions, **_: outcomes.append(len(completions)) or [Reward(0.25)] * 8
-    given["reward"].on_step = lambda *step: steps.append(step)
-    logged = given["trainer"].evaluate()
+    steps, outcomes, made = [], [], []
+
+    def graded(*given):
+        made.append(GroupAdvantage("diver-mix", *given))
+        return made[0]
+
+    trainer = one_step(tmp_path, graded, eval_strategy="steps", eval_steps=20, per_device_eval_batch_size=8)
+    trainer.train()
+    made[0].outcome = lambda completions, **_: outcomes.append(len(completions)) or [Reward(0.25)] * 8
+    made[0].on_step = lambda *step: steps.append(step)
+    logged = trainer.evaluate()
     assert outcomes == [8, 8] and not steps  # a batch of one group for each problem
     assert logged["eval_reward/outcome"] == logged["eval_reward"] == 0.25
 

@@ -9,7 +9,19 @@ its groups. Every process then has the rows of the update, and takes its part of
 of whole groups, replayed rollouts join them, and a row that the method leaves out is not trained on. The loss is that
 of the method, with the weights of `diver.train.update`.
 
-docs/engines/trl.md#divertrainer names the parts of TRL on which this depends.
+It relies on these properties of TRL 1.16; docs/engines/trl.md#divertrainer has the lines and digests of the methods:
+
+    _prepare_inputs                       called once a micro-batch; `_step` counts them, and `_buffered_inputs` has
+                                          those of a generation
+    _compute_loss                         gets a micro-batch as `_prepare_inputs` returned it; its value is not
+                                          divided again
+    _save_checkpoint                      writes `trainer_state.json` last
+    _load_optimizer_and_scheduler         called with the checkpoint after `state` is read
+    _generate_and_score_completions       samples and calls the reward function; returns tokens, masks, log-probs
+    _get_per_token_logps_and_entropies    log-probs and entropies of the last tokens, with gradients
+    training_step                         adds 1 to `_step` after each micro-batch
+    _get_train_sampler                    the responses to a prompt follow each other, and processes have
+                                          consecutive rows
 """
 
 from collections.abc import Iterator, Mapping, Sequence
