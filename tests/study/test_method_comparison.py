@@ -208,8 +208,8 @@ def test_a_part_without_clip_higher_has_no_differences():
 
 
 def test_problems_gained_and_lost_by_hand():
-    """The untrained policy solves the second and the fourth problem. Seed 0 gains the first and loses the fourth, seed 1
-    loses the second."""
+    """The untrained policy solves the second and the fourth problem. Seed 0 gains the first and loses the fourth; seed
+    1 loses the second."""
     runs = [record({"1": [0] * 4}, large=large) for large in ([1, 5, 0, 0], [0, 0, 0, 2])]
     found = results(record({"1": [0] * 4}, large=[0, 5, 0, 2]), max_rl=runs)
     assert gained_and_lost(found, "max-rl") == (0.5, 1.0)
