@@ -121,7 +121,7 @@ def _each(planned: Sequence[tuple[Planned, Record | None]]) -> list[str]:
     table = []
     for about, runs in settings.items():
         of_k = [" ".join(f"{100 * pass_at(runs[s], HELD_OUT, k).mean():.1f}" for s in sorted(runs)) for k in (1, 64)]
-        table.append([*about, _range(runs), *of_k])
+        table.append([*about, seed_range(runs), *of_k])
     if not table:
         return []
     return [
@@ -131,16 +131,11 @@ def _each(planned: Sequence[tuple[Planned, Record | None]]) -> list[str]:
     ]
 
 
-def _range(seeds: Iterable[int]) -> str:
+def seed_range(seeds: Iterable[int]) -> str:
     """The seeds, of several in a row the first and the last."""
     known = sorted(seeds)
     in_a_row = len(known) > 1 and known == [*range(known[0], known[-1] + 1)]
     return f"{known[0]} to {known[-1]}" if in_a_row else ", ".join(map(str, known))
-
-
-def commits(record: Record) -> str:
-    """The first digits of each commit that made the run."""
-    return "..".join(commit[:8] for commit in record["commit"].split(".."))
 
 
 def _cost(planned: Sequence[tuple[Planned, Record | None]], found: Finished) -> list[str]:
