@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from agents.study import BASELINE, FINAL, START, TUNING, Study, criterion
+from agents.study import BASELINE, FINAL, RECORDS, START, TUNING, Study, criterion
 from diver.core.files import write_text
 from diver.core.statistics import Estimate
 from diver.core.tables import counted, markdown
 from diver.evaluate import comparison
-from diver_paper.runs import Planned, Record, Runs
-from method_comparison.results import distinct, level, rows
-from verified_replay.page import commits, core_hours
+from diver_paper.runs import Planned, Runs
+from method_comparison.results import distinct, rows
+from verified_replay.page import core_hours, seed_range
 from verified_replay.picture import DRAWN, draw
 from verified_replay.results import HELD_OUT, KS, gap, mean, points
 
 DASH = "–"
-INTRODUCTION = """\
-# Exploration methods on trajectories
-
+TITLE = "# Exploration methods on trajectories\n"
+INTRODUCTION = f"""\
 Which exploration methods gain over tuned clip-higher where a response is a trajectory? The testbed is the
 [maze, cell by cell](../testbeds.md#the-maze-cell-by-cell): 7 x 7 cells and at most 12 turns. The policy has 0.9 M
 parameters. The text of a turn is its action. So `diver-mix`, which rewards the diversity of text, is here almost
 `diver-actions` with half of lambda. The protocol, `studies/agents/study.toml`, was committed before the first run.
-`python -m agents` makes this page from the records of the runs.
+`python -m agents` makes this page from the records of the runs. The protocol also prints temperature 1:
+`git show ff645ce4:docs/results/{RECORDS}.md` has these tables, and `records/{RECORDS}.jsonl.gz` the counts.
 """
 
 
@@ -74,19 +73,20 @@ class Finished:
 
 def write_page(study: Study) -> Path:
     """Write the page of the finished runs; runs without a record are counted."""
-    found, parts = Finished(study), [INTRODUCTION]
-    page = study.out / f"{study.name}.md"
+    found, page = Finished(study), study.out / f"{study.name}.md"
+    answer = _answer(found, page.with_suffix(".png")) if found.runs(BASELINE) else []
+    parts = [TITLE, *answer, INTRODUCTION]
     if missing := len(found.planned) - len(found.records):
         more = ", besides the final runs, whose learning rate is not chosen yet"
         parts.append(
             f"**Not finished**: {missing} of {counted(len(found.planned), 'run')} have no record"
             f"{'' if any(p.stage == FINAL for p in found.planned) else more}.\n"
         )
-    if found.runs(BASELINE):
-        parts += [*_answer(found, page.with_suffix(".png")), *_levels(found)]
+    if answer:
+        parts += [*_levels(found), *_runs(found)]
     if found.records:
-        parts += [*_tuning(found), *_failures(found), *_runs(found)]
-        parts += ["## Cost\n", core_hours((planned.stage, record) for planned, record in found.records)]
+        parts += [*_tuning(found), *_failures(found), "## Cost\n"]
+        parts.append(core_hours((planned.stage, record) for planned, record in found.records))
     write_text(page, "\n".join(parts))
     return page
 
@@ -104,6 +104,11 @@ def _answer(found: Finished, picture: Path) -> list[str]:
         table.append([label, *map(points, gaps)])
     draw(picture, {f"Temperature {t:g}": _curves(found, t) for t in found.study.config["temperatures"]})
     lines = [f"Above tuned clip-higher at Pass@1 and at Pass@64: {', '.join(above) or 'no setting'}."]
+    ran = [label for label in found.settings if found.runs(label)]
+    for k in (1, 64) if ran else ():
+        label = max(ran, key=lambda x: found.gap(x, k).mean)
+        gain = points(found.gap(label, k, level=found.level))
+        lines.append(f"The highest gain at Pass@{k} is that of {label}: {gain} points.")
     if widths:
         of_1, of_64 = np.median(widths, axis=0)
         lines.append(
@@ -113,7 +118,6 @@ def _answer(found: Finished, picture: Path) -> list[str]:
     if undecided:
         lines.append(f"Not decided, because a seed has no evaluation: {', '.join(undecided)}.")
     return [
-        "## Answer\n",
         "\n".join(f"- {line}" for line in lines) + "\n",
         f"Difference from tuned clip-higher, held-out problems, temperature 0.6, in points; intervals of "
         f"{100 * found.level:.1f} %:\n",
@@ -131,43 +135,37 @@ def _curves(found: Finished, temperature: float) -> dict[str, list[Estimate]]:
 
 def _levels(found: Finished) -> list[str]:
     """Pass@k and distinct paths of all final settings, and the differences from the baseline."""
-    parts = ["## Final runs\n", "Held-out problems; intervals of 95 % over seeds and problems.\n"]
-    n = found.study.config["samples"]
-    for t in found.study.config["temperatures"]:
-        name = f"held-out {t:g}"
-        levels, gaps = [], []
-        for label in found.shown:
-            runs = found.runs(label)
-            paths, base = (found.distinct(of, name) for of in (label, BASELINE))
-            about = [label, DASH if label == START else str(len(runs))]
-            of_k = [level(runs, name, k).text(100) for k in KS]
-            levels.append([*about, *of_k, comparison.level(paths).text(1, 2)])
-            if label != BASELINE:
-                more = comparison.difference(paths, base).text(1, 2, sign="+")
-                gaps.append([label, *(points(found.gap(label, k, name)) for k in KS), more])
-        columns = [*(f"Pass@{k}" for k in KS), f"correct paths of {n}"]
-        parts += [f"Temperature {t:g}, in per cent:\n", markdown(["", "seeds", *columns], levels)]
-        parts += [f"Temperature {t:g}, difference from tuned clip-higher in points:\n", markdown(["", *columns], gaps)]
-    return parts
+    table = []
+    for label in found.shown:
+        runs, (paths, base) = found.runs(label), (found.distinct(of, HELD_OUT) for of in (label, BASELINE))
+        gaps = [*(points(found.gap(label, k)) for k in KS), comparison.difference(paths, base).text(1, 2, sign="+")]
+        levels = [*(_percent(mean(runs, HELD_OUT, k)) for k in KS), f"{comparison.level(paths).mean:.2f}"]
+        table.append([label, *levels, *(gaps if label != BASELINE else [DASH] * len(gaps))])
+    header = ["", *(f"@{k}" for k in KS), "paths", *(f"difference @{k}" for k in KS), "difference of paths"]
+    return [
+        "## Final runs\n",
+        "Held-out problems, temperature 0.6: Pass@k in per cent, and the different correct paths of a problem among "
+        f"its {found.study.config['samples']} samples. Differences are from tuned clip-higher, in points, with "
+        "intervals of 95 % over seeds and problems.\n",
+        markdown(header, table),
+    ]
 
 
 def _tuning(found: Finished) -> list[str]:
-    study, table = found.study, []
+    study, tried = found.study, dict[str, list[str]]()
     for planned, record in found.records:
         if planned.stage == TUNING:
-            values = [mean({0: record}, HELD_OUT, k) for k in (1, 64)]
-            cells = [_percent(value) for value in (*values, criterion(record))]
-            table.append([planned.label, f"{planned.rate:g}", *cells])
+            tried.setdefault(planned.label, []).append(f"{planned.rate:g} {_percent(criterion(record))}")
     chosen = study.rates()
     parts = [
         "## Tuning\n",
-        "Selection problems, temperature 0.6, in per cent. The criterion is the mean of Pass@1 and Pass@64. Chosen: "
-        f"{'; '.join(f'{label} {rate:g}' for label, rate in chosen.items()) or 'none yet'}. All other methods have the "
-        "rate of clip-higher, which favours clip-higher.\n",
-        markdown(["", "learning rate", "Pass@1", "Pass@64", "criterion"], table),
+        "One run for each rate. The criterion is the mean of Pass@1 and Pass@64 on selection problems at temperature "
+        f"0.6, in per cent. Chosen: {'; '.join(f'{label} {rate:g}' for label, rate in chosen.items()) or 'none yet'}. "
+        "All other methods have the rate of clip-higher, which favours clip-higher.\n",
+        "".join(f"- {label}, each learning rate and its criterion: {'; '.join(of)}\n" for label, of in tried.items()),
     ]
-    tried = {label: study.tried(label) for label in chosen}
-    if ends := [label for label, rate in chosen.items() if rate in (min(tried[label]), max(tried[label]))]:
+    rates = {label: study.tried(label) for label in chosen}
+    if ends := [label for label, rate in chosen.items() if rate in (min(rates[label]), max(rates[label]))]:
         parts.append(f"Chosen at an end of the rates that were run: {', '.join(ends)}. A rate beyond may be better.\n")
     return parts
 
@@ -196,23 +194,14 @@ def _failures(found: Finished) -> list[str]:
 
 
 def _runs(found: Finished) -> list[str]:
-    """A row a run: what was trained, and Pass@k at temperature 0.6."""
+    """The final runs: a row a setting, with the numbers of its seeds in their order."""
     table = []
-    for planned, record in found.records:
-        rate = planned.rate if planned.trained else None
-        values = [mean({0: record}, HELD_OUT, k) for k in KS]
-        paths = distinct(record, HELD_OUT).mean() if HELD_OUT in record["evaluations"] else np.nan
-        about = [planned.label, DASH if rate is None else f"{rate:g}", str(planned.seed)]
-        outcomes = _ends(record, "reward/outcome")
-        table.append([planned.stage, *about, outcomes, *map(_percent, values), _number(paths), commits(record)])
-    header = ["stage", "", "rate", "seed", "outcome in training, %", *(f"Pass@{k}" for k in KS), "paths", "commit"]
-    return [
-        "## All runs\n",
-        "Temperature 0.6, in per cent; the stages have different problems. *Outcome in training* is the mean of the "
-        "first and of the last tenth of the steps. *Paths* are the different correct paths of a problem among its "
-        f"{found.study.config['samples']} samples.\n",
-        markdown(header, table, text=4),
-    ]
+    for label in found.shown:
+        runs = found.runs(label) if label != START else dict([*found.runs(label).items()][:1])
+        of_k = [" ".join(_percent(mean({0: runs[seed]}, HELD_OUT, k)) for seed in sorted(runs)) for k in (1, 64)]
+        table.append([label, seed_range(runs), *of_k])
+    about = "Held-out problems, temperature 0.6, in per cent, in the order of the seeds, without runs that diverged.\n"
+    return ["### Each run\n", about, markdown(["", "seeds", "Pass@1", "Pass@64"], table, text=4)]
 
 
 def _name(planned: Planned) -> str:
@@ -221,16 +210,3 @@ def _name(planned: Planned) -> str:
 
 def _percent(value: float) -> str:
     return f"{100 * value:.1f}" if np.isfinite(value) else DASH
-
-
-def _number(value: float) -> str:
-    return f"{value:.2f}" if np.isfinite(value) else DASH
-
-
-def _ends(record: Record, metric: str) -> str:
-    """The mean of the first and of the last tenth of a curve, in per cent."""
-    curve: Sequence[float] = record["metrics"].get(metric, ())
-    if not curve:
-        return DASH
-    tenth = max(1, len(curve) // 10)
-    return f"{100 * np.mean(curve[:tenth]):.1f} to {100 * np.mean(curve[-tenth:]):.1f}"

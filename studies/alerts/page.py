@@ -8,32 +8,33 @@ from pathlib import Path
 import numpy as np
 
 from alerts.results import Results, Watched
-from alerts.study import CHOICE, HEALTHY, RECORDS, REPORT, Study
+from alerts.study import HEALTHY, RECORDS, REPORT, Study
 from diver.core.figures import INK, drawing
 from diver.core.files import write_text
 from diver.core.tables import counted, markdown
 from diver.core.types import DiverError
 
 DASH = "–"
-INTRODUCTION = (
-    "# The alerts of a run: false alarms and detections\n\n"
-    "How often does each [alert](../report.md#alerts) fire on a healthy run, and on one that is broken on purpose?\n"
-    "The protocol, `studies/alerts/study.toml`, was committed before the first run. `python -m alerts` makes this\n"
-    "page from the records of the runs.\n"
-)
+TITLE = "# The alerts of a run: false alarms and detections\n"
+INTRODUCTION = f"""\
+How often does each [alert](../report.md#alerts) fire on a healthy run, and on one that is broken on purpose?
+The protocol, `studies/alerts/study.toml`, was committed before the first run. `python -m alerts` makes this
+page from the records of the runs. `git show ff645ce4:docs/results/{RECORDS}.md` also has the intervals of every kind of
+run, and the steps before the fall by kind.
+"""
 CHANGED = "After this study these limits of the package were changed:\n"
 
 
 def write_page(study: Study) -> Path:
     """Write the page of the finished runs; runs without a record are counted."""
     found, page = Results(study), study.out / f"{RECORDS}.md"
-    parts = [INTRODUCTION]
+    parts = [TITLE]
     if found.missing:
         parts.append(f"**Not finished**: {found.missing} of {counted(len(study.all_runs), 'run')} have no record.\n")
     if found.runs:
         limits = {alert.title: found.chosen(alert) for alert in found.alerts}
-        parts += [*_answer(found, limits), *_fires(found, limits, page.with_suffix(".png"))]
-        parts += [*_before(found, limits), *_limits(found, limits), *_runs(found)]
+        parts += [*_answer(found, limits), INTRODUCTION, *_fires(found, page.with_suffix(".png"))]
+        parts += [*_limits(found, limits), *_runs(found)]
     write_text(page, "\n".join(parts))
     return page
 
@@ -58,44 +59,47 @@ def write_rates(study: Study, file: Path) -> Path:
     return file
 
 
+def _today(found: Results) -> dict[str, float]:
+    """The limits of the package."""
+    return {alert.title: alert.today for alert in found.alerts}
+
+
 def _answer(found: Results, limits: Mapping[str, float]) -> list[str]:
     """What the tables say, in sentences."""
-    today = {alert.title: alert.today for alert in found.alerts}
-    before = {**today, **found.study.limits_before}
+    today = _today(found)
     lines = []
-    sets = {"limits before this study": before, "limits of the package": today, "chosen limits": dict(limits)}
-    for words, at in sets.items():
-        healthy, broken = (found.any_rate(at, REPORT, kinds) for kinds in ([HEALTHY], found.broken))
-        lines.append(f"- At the {words} at least one alert fires on {healthy.of('healthy runs')}.")
-        lines.append(f"- At the {words} at least one alert fires on {broken.of('broken runs')}.")
-    for noun, kinds in (("Healthy", [HEALTHY]), ("Broken", found.broken)):
-        warned = found.warned(today, REPORT, kinds)
-        lines.append(
-            f"- {noun} runs whose Pass@1 falls: at the limits of the package an alert fires before the fall in "
-            f"{warned.of('runs')}."
-        )
-    loudest = max(found.alerts, key=lambda alert: found.rate(alert, alert.today, REPORT, [HEALTHY]).fired)
-    rate = found.rate(loudest, loudest.today, REPORT, [HEALTHY])
-    if rate.fired:
-        lines.append(
-            f"- At the limits of the package *{loudest.title}* has most false alarms: {rate.of('healthy runs')}."
-        )
-    for kind in found.broken:
-        rates = {alert.title: found.rate(alert, limits[alert.title], REPORT, [kind]) for alert in found.alerts}
-        best = max(rates, key=lambda name: rates[name].fired)
-        if not rates[best].runs:
-            continue
-        seen = f"*{best}* fires on {rates[best].of('runs')}" if rates[best].fired else "no alert fires"
-        lines.append(f"- {found.titles[kind].capitalize()}: {seen}.")
-    return ["## Answer\n", "\n".join(lines) + "\n"]
+    for noun, kinds in (("healthy", [HEALTHY]), ("broken", found.broken)):
+        fired = found.any_rate(today, REPORT, kinds).of(f"{noun} runs")
+        lines.append(f"- At the limits of the package at least one alert fires on {fired}.")
+    for noun, kinds in (("healthy", [HEALTHY]), ("broken", found.broken)):
+        warned = found.warned(today, REPORT, kinds).of(f"{noun} runs whose Pass@1 falls")
+        lines.append(f"- An alert fires before the fall in {warned}.")
+    silent = [
+        found.titles[kind]
+        for kind in found.broken
+        if not any(found.rate(a, a.today, REPORT, [kind]).fired for a in found.alerts)
+    ]
+    lines += [f"- No alert fires on any run of this kind: {title}." for title in silent]
+    for words, at in {
+        "before this study": {**today, **found.study.limits_before},
+        "that the rule chooses": limits,
+    }.items():
+        for noun, kinds in (("healthy", [HEALTHY]), ("broken", found.broken)):
+            lines.append(
+                f"- At the limits {words} at least one fires on {found.any_rate(at, REPORT, kinds).of(f'{noun} runs')}."
+            )
+    return ["\n".join(lines) + "\n"]
 
 
-def _fires(found: Results, limits: Mapping[str, float], picture: Path) -> list[str]:
-    """Alert x kind of run, at the chosen limits, on the reporting half; as a table and a picture."""
+def _fires(found: Results, picture: Path) -> list[str]:
+    """Alert x kind of run, at the limits of the package, on the reporting half; as a table and a picture."""
     kinds = found.titles
-    rates = {a.title: [found.rate(a, limits[a.title], REPORT, [kind]) for kind in kinds] for a in found.alerts}
-    leads = {a.title: _lead(found.leads(a, limits[a.title], found.broken)) for a in found.alerts}
-    rows = [[title, *(rate.text for rate in of), leads[title]] for title, of in rates.items()]
+    rates = {a.title: [found.rate(a, a.today, REPORT, [kind]) for kind in kinds] for a in found.alerts}
+    leads = {a.title: _lead(found.leads(a, a.today, found.broken)) for a in found.alerts}
+    fired = {title: of for title, of in rates.items() if any(rate.fired for rate in of)}
+    rows = [[title, *(str(rate.fired) for rate in of), leads[title]] for title, of in fired.items()]
+    runs = [rate.runs for rate in next(iter(rates.values()))]
+    silent = ", ".join(f"*{title}*" for title in rates if title not in fired)
     shares = np.array([[rate.interval.mean for rate in of] for of in rates.values()])
     with drawing(picture, size=(8.0, 0.34 * len(rates) + 1.2)) as figure:
         axes = figure.subplots()
@@ -110,36 +114,16 @@ def _fires(found: Results, limits: Mapping[str, float], picture: Path) -> list[s
     return [
         "## How often an alert fires\n",
         f"![Per cent of the runs of each kind on which an alert fires]({picture.name})\n",
-        "At the chosen limits, on the runs that did not choose them. Brackets are the 95 % interval of Clopper and\n"
-        "Pearson, in per cent; they take runs as independent, though several share a testbed or a method. An alert\n"
-        "fires where it is printed during training or stands on the page of the run afterwards. The last column has\n"
-        "the steps from the alert to the fall of Pass@1 in broken runs with both: the median, the lowest and the\n"
-        "highest.\n",
-        markdown(["", *kinds, "steps before the fall"], rows),
-    ]
-
-
-def _before(found: Results, limits: Mapping[str, float]) -> list[str]:
-    """How many steps an alert fires before Pass@1 falls."""
-    kinds = found.titles
-    falls = {kind: [run for run in found.runs if run.planned.half == REPORT and run.kind == kind] for kind in kinds}
-    rows = [
-        [
-            "runs with a fall of Pass@1",
-            *(f"{sum(run.fall is not None for run in runs)} of {len(runs)}" for runs in falls.values()),
-        ]
-    ]
-    for alert in found.alerts:
-        cells = [_lead(found.leads(alert, limits[alert.title], [kind])) for kind in kinds]
-        if any(cell != DASH for cell in cells):
-            rows.append([alert.title, *cells])
-    return [
-        "## Steps before Pass@1 falls\n",
-        "The median, the lowest and the highest number of steps from the alert to the fall, and in how many runs both\n"
-        "occur. A negative number is an alert after the fall. Pass@1 has fallen at the first evaluation whose paired\n"
-        "interval lies below an earlier evaluation. The level is corrected for all pairs. If the training\n"
-        "diverged, it has fallen at that step at the latest.\n",
-        markdown(["", *kinds], rows),
+        "At the limits of the package, on the runs that did not choose limits. Brackets above are 95 % intervals of "
+        "Clopper and\nPearson. They take runs as independent, though several share a testbed or a method. An alert fires "
+        "where it is printed\nduring training or stands on the page of the run afterwards. The last column has the steps "
+        "from the alert to the fall of\nPass@1 in broken runs with both: the median, the lowest and the highest. A "
+        "negative number is an alert after the fall.\nPass@1 has fallen at the first evaluation whose paired interval "
+        "lies below an earlier one, corrected for all pairs, or at\nthe step at which the training diverged.\n",
+        f"These fire on no run: {silent}.\n" if silent else "",
+        markdown(
+            ["", *(f"{kind}, of {n}" for kind, n in zip(kinds, runs, strict=True)), "steps before the fall"], rows
+        ),
     ]
 
 
@@ -148,18 +132,18 @@ def _lead(leads: list[int]) -> str:
 
 
 def _limits(found: Results, limits: Mapping[str, float]) -> list[str]:
-    rows = [_limit_row(found, alert, limits[alert.title]) for alert in found.alerts]
+    other = [alert for alert in found.alerts if limits[alert.title] != alert.today]
+    rows = [_limit_row(found, alert, limits[alert.title]) for alert in other]
     allowed = 100 * found.study.config["false_alarms"]
     changed = [_change(found, alert) for alert in found.alerts if alert.title in found.study.limits_before]
     return [
         "## Limits\n",
-        f"The other half chose. A limit may fire on at most {allowed:g} % of its healthy runs; if none does, on\n"
-        "the fewest. The rule takes the limit that fires on most of its broken runs, and of equal ones the nearest\n"
-        "to that of the package. The rates are those of the reporting half.\n",
-        markdown(
-            ["", "package", "healthy", "broken", "chosen", "healthy", "broken", "healthy, choosing half"], rows, text=1
-        ),
-        *([CHANGED, markdown(["", "before", "healthy", "broken"], changed, text=1)] if changed else []),
+        f"The other half chose. A limit may fire on at most {allowed:g} % of its healthy runs; if none does, on the "
+        "fewest. The rule\ntakes the limit that fires on most of its broken runs, and of equal ones the nearest to that "
+        "of the package. For all other\nalerts it chooses the limit of the package. The rates are those of the reporting "
+        "half.\n",
+        markdown(["", "package", "healthy", "broken", "chosen", "healthy", "broken"], rows),
+        *([CHANGED, markdown(["", "before", "healthy", "broken"], changed)] if changed else []),
     ]
 
 
@@ -174,7 +158,7 @@ def _limit_row(found: Results, alert: Watched, chosen: float) -> list[str]:
     for limit in (alert.today, chosen):
         rates = [found.rate(alert, limit, REPORT, kinds) for kinds in ([HEALTHY], found.broken)]
         cells += [f"{limit:g}", *(rate.text for rate in rates)]
-    return [*cells, found.rate(alert, chosen, CHOICE, [HEALTHY]).text]
+    return cells
 
 
 def _runs(found: Results) -> list[str]:

@@ -2,45 +2,81 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from diver.core.files import write_text
+from diver.core.statistics import Estimate
 from diver.core.tables import markdown
 from diver.sweep import records
-from diver.sweep.choose import policies
-from diver.sweep.page import Section, headline, sections
+from diver.sweep.choose import SAME, Policy, policies, verdict
+from diver.sweep.page import DASH, FRONTS, Section, advised, sections
+from diver.sweep.plan import UNTRAINED, Plan
 from fronts.controls import section as controls
 from fronts.study import TESTBEDS, plan
 
 INTRODUCTION = """\
-# Fronts: what to turn on for each k
-
 Every policy at its best weights between untrained (alpha 0) and trained (alpha 1), and at its best temperature, beside
 the untrained policy. `studies/fronts/study.toml` is the protocol, which was committed before the first run.
-`python -m fronts` makes the runs that have no record, and writes this page.
+`python -m fronts` makes the runs that have no record, and writes this page. The records have the counts of all weights
+and temperatures. This prints Pass@1 of each on the selection problems:
+
+```sh
+zcat docs/results/records/fronts.jsonl.gz | jq -c '[.name, (.fronts.selection | map_values(add / length / 64))]'
+```
 """
 
 
 def write_page(out: Path) -> Path:
     """Write fronts.md in `out`; returns its path."""
-    parts = [INTRODUCTION]
+    answer, parts, texts, unfinished = list[str](), list[str](), set[str](), list[str]()
     for testbed, title in TESTBEDS.items():
         of_testbed = plan(testbed, out)
         found = policies(of_testbed, records.read(of_testbed.records))
         planned = sum(len(setting.seeds) for setting in of_testbed.settings)
-        made = sum(len(policy.runs) for label, policy in found.items() if label in load_labels(testbed))
-        parts.append(f"## {title}\n\n{made} of {planned} runs are made. {headline(of_testbed, found)}.\n")
-        parts += [*(_section(section) for section in sections(of_testbed, found)), controls(of_testbed, found)]
-    write_text(out / "fronts.md", "\n".join(filter(None, parts)))
+        made = sum(len(policy.runs) for label, policy in found.items() if label != UNTRAINED)
+        answer += [f"- {title}, {sentence}." for sentence in _answer(of_testbed, found)]
+        unfinished += [f"{title} {made} of {planned} runs"] * (made < planned)
+        parts.append(f"## {title}\n")
+        for section in sections(of_testbed, found):
+            if section.title != FRONTS:
+                section = _runs(found) if section.title == "Runs" else section
+                text = "" if section.text in texts else f"{section.text}\n\n"
+                parts.append(f"### {section.title}\n\n{text}{markdown(section.rows[0], section.rows[1:])}")
+                texts.add(section.text)
+        parts.append(controls(of_testbed, found))
+    answer += [f"- **Not finished**: {', '.join(unfinished)}."] * bool(unfinished)
+    head = ["# Fronts: what to turn on for each k\n", "\n".join(answer) + "\n", INTRODUCTION]
+    write_text(out / "fronts.md", "\n".join(filter(None, [*head, *parts])))
     return out / "fronts.md"
 
 
-def load_labels(testbed: str) -> set[str]:
-    """The settings of a testbed, the untrained policy aside."""
-    return {setting.label for setting in plan(testbed).settings}
+def _answer(plan: Plan, found: Mapping[str, Policy]) -> Iterator[str]:
+    """What is advised at each k, and the difference on which it rests; nothing before the baseline is finished."""
+    for of in filter(None, (verdict(plan, found, k) for k in plan.ks)):
+        what, other = f"k = {of.k}: {advised(plan, of)}", "the untrained policy"
+        if of.advice == of.label:
+            yield f"{what}; {_points(of.gain)} points from {plan.baseline}"
+        elif of.advice != UNTRAINED:
+            yield f"{what}; {_points(of.baseline_over_untrained)} points from {other}"
+        elif of.over_untrained is SAME:
+            yield f"{what}; the best setting is {other}"
+        else:
+            yield f"{what}; the best setting, {of.label}, has {_points(of.over_untrained)} points from {other}"
 
 
-def _section(section: Section) -> str:
-    if section.title == "Runs":  # a run's record has the arguments of `python -m fronts` as those of `diver`
-        section = section._replace(text=f"{section.text.partition(', by ')[0]}, by `python -m fronts`.")
-    return f"### {section.title}\n\n{section.text}\n\n{markdown(section.rows[0], section.rows[1:])}"
+def _points(estimate: Estimate) -> str:
+    return estimate.text(100, sign="+")
+
+
+def _runs(found: Mapping[str, Policy]) -> Section:
+    """The runs of each setting, by seed."""
+    rows = [["setting", "seeds", "steps", "CPU seconds", "commit"]]
+    for label, policy in found.items():
+        if label != UNTRAINED:
+            runs = policy.runs.values()
+            seconds = " ".join(f"{run['cpu_seconds']:.0f}" if run.get("cpu_seconds") else DASH for run in runs)
+            commits = " ".join(dict.fromkeys(str(run.get("commit") or "")[:8] for run in runs))
+            steps = " ".join(dict.fromkeys(str(run["steps"]) for run in runs))
+            rows.append([label, " ".join(map(str, policy.runs)), steps, seconds, commits])
+    return Section("Runs", "By `python -m fronts`; CPU seconds of each training in the order of the seeds.", rows)

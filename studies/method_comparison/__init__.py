@@ -5,10 +5,10 @@ problems.py     problems to choose learning rates on, which no other run of the 
 ablations.py    variants of DIVER that only this study needs, as methods of one's own
 rates.py        the learning rate of each variant, chosen from the same values
 results.py      from the records to curves, fronts and paired differences
-deeper.py       problems gained and lost, solutions kept, differences by difficulty
-training.py     tables of the training and of the learning rates
-summary.py      the differences on all testbeds beside each other, and what is recommended
-figure.py       Pass@1 against Pass@64, and the solutions of a problem over the training
+deeper.py       Pass@k of 1,024 samples, problems gained and lost
+summary.py      the verdict: what is recommended, and the rule for it
+tails.py        text after the answer
+figure.py       Pass@1 against Pass@64
 page.py         the page
 command.py      the command
 """

@@ -12,7 +12,6 @@ import numpy as np
 
 from diver.core.figures import COLOURS, GREY, drawing, frame
 from diver.core.statistics import Estimate
-from diver_paper.runs import Record
 from method_comparison.plan import BASELINE
 from method_comparison.results import UNTRAINED, Results, finals, free_candidates, level
 
@@ -20,7 +19,6 @@ MARKS = ("o", "s", "^", "D", "v", "P", "X")
 OF_METHODS = [colour for colour in COLOURS if colour != GREY]  # which is that of the free baselines
 LINES = {UNTRAINED: ":", "clip-higher, half the rate": "-"}  # free baselines that are drawn over the temperature, too
 PANELS = 3  # beside each other
-DRAWN = 6  # methods whose solutions are drawn
 
 
 def draw(results: Sequence[Results], path: Path) -> None:
@@ -103,53 +101,6 @@ def _panel(axes: Any, results: Results, styles: Mapping[str, tuple[str, str]]) -
 def _point(results: Results, label: str, name: str) -> tuple[Estimate, Estimate]:
     """Pass@1 and Pass@64."""
     return level(results.of(label), name, 1), level(results.of(label), name, 64)
-
-
-def with_first_seed(results: Results) -> list[str]:
-    """The methods whose run of the first seed is finished, which is the one whose solutions are drawn."""
-    return [label for label in by_stages(results) if results.part.seeds[0] in results.runs[label]]
-
-
-def draw_solutions(results: Results, path: Path, problems: int = 4) -> None:
-    """How often each solution of a problem is sampled over the training: a row a problem,
-    a column a method, areas stacked."""
-    shown = with_first_seed(results)[:DRAWN]
-    records = [results.runs[label][results.part.seeds[0]] for label in shown]
-    counts = [_over_training(results, record) for record in records]
-    most = sorted(range(len(counts[0])), key=lambda i: -len(counts[0][i][0][1]))[:problems] if counts else []
-    with drawing(path, size=(1.9 * max(1, len(shown)), 1.5 * max(1, len(most))), font_size=7) as figure:
-        axes = figure.subplots(max(1, len(most)), max(1, len(shown)), sharex=True, sharey=True, squeeze=False)
-        for row, problem in enumerate(most):
-            of_methods = [counts[column][problem] for column in range(len(shown))]
-            names = list(dict.fromkeys(name for over in of_methods for _, found in over for name in found))
-            for column, label in enumerate(shown):
-                samples = results.plan.evaluation.samples
-                _stacked(axes[row][column], of_methods[column], names, samples, label if row == 0 else "")
-        figure.supxlabel("step", fontsize=7, color=GREY)
-        figure.supylabel("correct samples", fontsize=7, color=GREY)
-
-
-def _over_training(results: Results, record: Record) -> list[list[tuple[int, dict[str, int]]]]:
-    """For each shown problem, (step, solution -> count) before training and at every checkpoint."""
-    kept = record["evaluations"]["solutions"]
-    before = results.untrained["evaluations"]["solutions"]["shown"] if results.untrained else []
-    found = []
-    for i, at_steps in enumerate(kept["shown"]):
-        start = [(0, before[i][0])] if i < len(before) else []
-        found.append([*start, *zip(kept["steps"], at_steps, strict=True)])
-    return found
-
-
-def _stacked(
-    axes: Any, over: Sequence[tuple[int, dict[str, int]]], names: Sequence[str], samples: int, title: str
-) -> None:
-    """A solution has one colour in a row of panels: that of its place among `names`, grey where there are more names
-    than colours; up to `samples`, the rest is white."""
-    table = np.array([[counts.get(name, 0) for _, counts in over] for name in names] or [[0] * len(over)])
-    frame(axes, title)
-    colours = [*OF_METHODS, *[GREY] * len(table)][: len(table)]
-    axes.set_ylim(0, samples)
-    axes.stackplot([step for step, _ in over], table, colors=colours, linewidth=0, alpha=0.85)
 
 
 def front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

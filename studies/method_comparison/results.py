@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from diver.core.statistics import UNKNOWN, Estimate, pass_at_k
+from diver.core.statistics import Estimate, pass_at_k
 from diver.evaluate import comparison
 from diver_paper.runs import Record, Runs
 from method_comparison.plan import BASELINE, Plan
@@ -171,10 +171,6 @@ class Crossed(NamedTuple):
     def __str__(self) -> str:
         return " and ".join(dict.fromkeys(map(str, self.chosen)))
 
-    @property
-    def temperatures(self) -> str:
-        return ", ".join(dict.fromkeys(candidate.name.split()[1] for candidate in self.chosen))
-
 
 def crossed(
     results: Results,
@@ -197,21 +193,6 @@ def crossed(
         values[seed] = of_even[:size].copy()
         values[seed][HALVES[1]] = of_odd[:size][HALVES[1]]
     return Crossed((even, odd), values)
-
-
-def at_best_temperature(results: Results, label: str, k: int) -> tuple[str, Estimate, Estimate]:
-    """The best temperature of a variant for Pass@k, its Pass@k there, and that minus clip-higher's at its own best."""
-
-    def measure(record: Record, name: str) -> np.ndarray:
-        return pass_at(record, name, k)
-
-    def found(label: str) -> Crossed | None:
-        return crossed(results, [Candidate(label, n) for n in finals(results)], measure, sorted(results.of(label)))
-
-    mine, theirs = found(label), found(BASELINE)
-    if mine is None or theirs is None:
-        return "", UNKNOWN, UNKNOWN
-    return mine.temperatures, comparison.level(mine.values, (0, 1)), difference(mine.values, theirs.values)
 
 
 # ---- the front -------------------------------------------------------------------------------------------------------

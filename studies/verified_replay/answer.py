@@ -1,4 +1,4 @@
-"""What to turn on: five sentences, a picture, and a setting for each number of samples at test time."""
+"""The five sentences of the answer, a picture, and a setting for each number of samples at test time."""
 
 from __future__ import annotations
 
@@ -67,22 +67,28 @@ class Verdict(NamedTuple):
         return [str(self.seeds), *map(points, self.gaps), words[self.above]]
 
 
-def answer(found: Finished, picture: Path) -> list[str]:
-    """The sections of the answer, and the picture beside them; empty before the first final runs.
+def answer(found: Finished) -> list[str]:
+    """What the protocol concludes, in sentences; empty before the first final runs."""
+    if not _has_runs(found):
+        return []
+    sentences = [_sentence(q) for q in _questions(found) if q.is_sentence and q.seeds >= SEEDS]
+    parts = ["\n".join(f"- {s}" for s in (_decision(_verdicts(found)), *sentences)) + "\n"]
+    if sentences:
+        parts += [f"Held-out problems, temperature 0.6; brackets hold intervals of {100 * QUESTIONS:.1f} %.\n"]
+    return parts
+
+
+def advice(found: Finished, picture: Path) -> list[str]:
+    """What to turn on, the picture beside it, and the numbers of the answer; empty before the first final runs.
 
     Settings stand side by side only over the same seeds, three or more.
     """
-    if not any(found.runs(testbed, label) for testbed in TESTBEDS for label in found.labels):
+    if not _has_runs(found):
         return []
-    verdicts = {
-        label: [_verdict(found, testbed, label) for testbed in TESTBEDS] for label in found.labels if label != BASELINE
-    }
+    verdicts = _verdicts(found)
     compared = {testbed: runs for testbed in TESTBEDS if (runs := _of_shared_seeds(found, testbed))}
     asked = [q for q in _questions(found) if q.seeds]
-    sentences = [_sentence(q) for q in asked if q.is_sentence and q.seeds >= SEEDS]
-    parts = ["## What to turn on\n", "\n".join(f"- {s}" for s in (_decision(verdicts), *sentences)) + "\n"]
-    if sentences:
-        parts += [f"Held-out problems, temperature 0.6; brackets hold intervals of {100 * QUESTIONS:.1f} %.\n"]
+    parts = []
     if compared:
         draw(picture, {TITLES[testbed]: _curves(runs) for testbed, runs in compared.items()}, found.bases)
         parts += [f"![Pass@k minus that of tuned clip-higher]({picture.name})\n"]
@@ -102,6 +108,15 @@ def answer(found: Finished, picture: Path) -> list[str]:
         cells = [[f"{q.change}, {q.where}", str(q.seeds), *(points(q.at(k)) for k in (1, 64))] for q in asked]
         parts += [markdown(["", "seeds", "Pass@1", "Pass@64"], cells)]
     return parts
+
+
+def _has_runs(found: Finished) -> bool:
+    return any(found.runs(testbed, label) for testbed in TESTBEDS for label in found.labels)
+
+
+def _verdicts(found: Finished) -> dict[str, list[Verdict]]:
+    """Setting -> its verdict on each testbed."""
+    return {label: [_verdict(found, t, label) for t in TESTBEDS] for label in found.labels if label != BASELINE}
 
 
 def _verdict(found: Finished, testbed: str, label: str) -> Verdict:
@@ -154,7 +169,7 @@ def _by_the_rule(verdicts: Mapping[str, Sequence[Verdict]], compared: Mapping[st
         ]
         at_1.append(f"{TITLES[testbed]}: {_names(above) or 'no setting'}.")
     return [
-        "### By the rule set beforehand\n",
+        "## By the rule set beforehand\n",
         "Difference from tuned clip-higher, held-out problems, temperature 0.6, in points; intervals of "
         f"{100 * DECISION:.1f} %. A setting is above if both intervals are above 0. One that is "
         "not\nmay gain, too: an interval that holds 0 is no evidence of equality, and three seeds make wide intervals\n"
@@ -212,7 +227,7 @@ def _by_samples(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> 
         table.append(cells)
     header = ["samples k", *(f"{TITLES[t]}: {column}" for t in TESTBEDS for column in ("turn on", "gain"))]
     return [
-        "### You sample k responses at test time\n",
+        "## You sample k responses at test time\n",
         "The setting with the highest mean Pass@k on held-out problems at temperature 0.6, and its difference from "
         "tuned clip-higher in\npoints, with an interval of 95 %. The best is chosen and judged on the same problems: "
         "expect a smaller gain on new ones. If an\ninterval holds 0, clip-higher may be as good.\n",

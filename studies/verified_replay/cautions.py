@@ -1,4 +1,4 @@
-"""What stands beside the advice: the untrained policy, CPU time, more problems, engines, levels of the problems."""
+"""What stands beside the advice: the untrained policy, CPU time, more problems, levels of the problems."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from diver.core.statistics import Estimate
 from diver.core.tables import markdown
-from diver.integrations.engines import ENGINES, refusals
-from diver_paper.runs import Record, Runs, study_recipe
+from diver_paper.runs import Record, Runs
 from method_comparison.results import UNTRAINED
 from verified_replay.problems import TRAINED, TURN
 from verified_replay.results import HELD_OUT, KS, QUESTIONS, TITLES, Finished, best, gap, mean, points, times
@@ -38,13 +37,8 @@ def cautions(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> lis
     over = {t: {k: gap(compared[t][best(compared[t], k)], of, HELD_OUT, k) for k in KS} for t, of in untrained.items()}
     pairs = list(_pairs(found, compared))
     lines = [
-        *(f"{TITLES[t]}: {_where('the best setting', f'the {UNTRAINED} policy', gaps)}." for t, gaps in over.items()),
-        *(
-            f"{TITLES[p.testbed]}: {_where(p.more, p.less, p.gaps)}, for {times(*p.runs)} times its CPU time."
-            for p in pairs
-        ),
+        *(f"{TITLES[t]}: {_where(gaps)}." for t, gaps in over.items()),
         *_more_problems(found),
-        *_engines(compared),
         *(line for t, runs in untrained.items() for line in _levels(TITLES[t], next(iter(runs.values())))),
     ]
     columns: dict[str, list[str]] = {"samples k": [str(k) for k in KS]}
@@ -57,7 +51,7 @@ def cautions(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> lis
         [f"{TITLES[p.testbed]}: {p.more} minus {p.less}", times(*p.runs), *map(points, p.gaps.values())] for p in pairs
     ]
     return [
-        "### Before you turn it on\n",
+        "## Before you turn it on\n",
         "Added after the runs, and descriptive: held-out problems, temperature 0.6, intervals of 95 %. *Above* and "
         "*below* are\nsignificant differences.\n",
         "\n".join(f"- {line}" for line in lines) + "\n",
@@ -78,8 +72,8 @@ def _pairs(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> Itera
             yield Pair(testbed, REPLAY, f"{BASELINE} with {MORE_ROLLOUTS}", (runs[REPLAY], rollouts), QUESTIONS)
 
 
-def _where(more: str, less: str, gaps: Mapping[int, Estimate]) -> str:
-    """At which k `more` is significantly above or below `less`."""
+def _where(gaps: Mapping[int, Estimate]) -> str:
+    """At which k the best setting is significantly above or below the untrained policy."""
     sides = {
         "above": [k for k, estimate in gaps.items() if estimate.low > 0],
         "below": [k for k, estimate in gaps.items() if estimate.high < 0],
@@ -88,8 +82,10 @@ def _where(more: str, less: str, gaps: Mapping[int, Estimate]) -> str:
     for side, ks in sides.items():
         if ks:
             at = "every k" if len(ks) == len(gaps) else "k = " + ", ".join(map(str, ks))
-            parts.append(f"{side} {'it' if parts else less} at {at}")
-    return f"{more} is {' and '.join(parts)}" if parts else f"no difference between {more} and {less} is significant"
+            parts.append(f"{side} {'it' if parts else f'the {UNTRAINED} policy'} at {at}")
+    if parts:
+        return f"the best setting is {' and '.join(parts)}"
+    return f"no difference between the best setting and the {UNTRAINED} policy is significant"
 
 
 def _more_problems(found: Finished) -> list[str]:
@@ -105,15 +101,6 @@ def _more_problems(found: Finished) -> list[str]:
         f"Mazes: with {many:,} training problems, {REPLAY} minus {BASELINE} is {points(gap(more, less, HELD_OUT, 64))} "
         f"points at Pass@64. The other runs have {few}, each of which a run sees about {seen} times."
     ]
-
-
-def _engines(compared: Mapping[str, Mapping[str, Runs]]) -> list[str]:
-    """The engines that run each setting, by the package of today."""
-    labels: dict[str, list[str]] = {}
-    for label, runs in next(iter(compared.values())).items():
-        refusing = refusals(study_recipe(next(iter(runs.values()))["recipe"]).method)
-        labels.setdefault(", ".join(name for name in ENGINES if name not in refusing), []).append(label)
-    return [f"Engines that run {'; '.join(of)}: {engines}." for engines, of in labels.items()]
 
 
 def _levels(title: str, record: Record) -> list[str]:

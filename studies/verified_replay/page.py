@@ -8,16 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from diver.core.files import write_text
-from diver.core.tables import markdown
+from diver.core.tables import counted, markdown
 from diver_paper.runs import Planned, Record
 from method_comparison.results import UNTRAINED, pass_at
-from verified_replay.answer import answer
+from verified_replay.answer import advice, answer
 from verified_replay.results import HELD_OUT, KS, TITLES, Finished, gap, mean, points, times
 from verified_replay.study import (
     BASELINE,
     RECORDS,
     REPLAY,
-    SELECTION,
     TESTBEDS,
     TUNED_ALPHA,
     Study,
@@ -25,20 +24,21 @@ from verified_replay.study import (
 )
 
 DASH = "–"
-INTRODUCTION = """\
-# Replay of verified solutions
-
+TITLE = "# Replay of verified solutions\n"
+INTRODUCTION = f"""\
 Does [`verified-replay`](../methods.md#outcomes-only) gain over clip-higher at a tuned learning rate, with new problems
 and new seeds? The protocol, `studies/verified_replay/study.toml`, was committed before the first run.
-`python -m verified_replay` makes this page from the records. The [comparison of methods](method-comparison.md) stays as
-it was. The runs of SmolLM2 on GSM8K were cut to save hours: no run here is of a language model of its size.
+`python -m verified_replay` makes this page from the records. The runs of SmolLM2 on GSM8K were cut to save hours: no
+run here is of a language model of its size. The protocol also prints temperature 1 and the training problems.
+`git show ff645ce4:docs/results/{RECORDS}.md` has these tables, and `records/{RECORDS}.jsonl.gz` the counts.
 """
 
 
 def write_page(study: Study) -> Path:
     """Write the page of the finished runs; runs without a record are counted."""
     planned = [(run, study.record(run)) for run in study.planned()]
-    parts = [INTRODUCTION]
+    page, found = study.out / f"{RECORDS}.md", Finished(study)
+    parts = [TITLE, *answer(found), INTRODUCTION]
     if missing := sum(record is None for _, record in planned):
         chosen = all(study.choice(testbed).alpha is not None for testbed in TESTBEDS)
         more = "" if chosen else ", besides those whose learning rate is not chosen yet"
@@ -46,38 +46,32 @@ def write_page(study: Study) -> Path:
             f"**Not finished**: {missing} of {len(planned)} runs have no record{more}. Where a setting has one seed, "
             "its intervals are over problems alone.\n"
         )
-    page, found = study.out / f"{RECORDS}.md", Finished(study)
-    parts += answer(found, page.with_suffix(".png"))
-    parts += _tables(found, study.config["temperatures"]) + _each(planned) + _tuning(study) + _cost(planned, found)
+    parts += advice(found, page.with_suffix(".png"))
+    parts += _tables(found) + _each(planned) + _tuning(study) + _cost(planned, found)
     write_text(page, "\n".join(parts))
     return page
 
 
 def _tuning(study: Study) -> list[str]:
-    parts = ["## Tuning\n"]
+    about = (
+        "One run of full length for each learning rate. The criterion is the mean of Pass@1 and Pass@64 on selection "
+        "problems at temperature 0.6, in per cent.\n"
+    )
+    parts = ["## Tuning\n", about]
     for testbed in TESTBEDS:
-        choice, table, lowest = study.choice(testbed), [], dict[str, float]()
+        choice, table, lowest = study.choice(testbed), dict[str, list[tuple[float, float]]](), dict[str, float]()
         for run in study.tuning(testbed):
             if (record := study.record(run)) is None:
                 continue
             lowest[run.label] = min(run.rate, lowest.get(run.label, run.rate))
-            alpha = run.alpha or (TUNED_ALPHA if run.label == REPLAY else None)
-            values = [pass_at(record, SELECTION, k).mean() for k in (1, 64)]
-            table.append(
-                [
-                    run.label,
-                    f"{run.rate:g}",
-                    DASH if alpha is None else f"{alpha:g}",
-                    *(f"{100 * x:.1f}" for x in (*values, score(record))),
-                ]
-            )
+            alpha = f", alpha {run.alpha or TUNED_ALPHA:g}" if run.label == REPLAY else ""
+            table.setdefault(run.label + alpha, []).append((run.rate, score(record)))
         if table:
             chosen = "; ".join(f"{label} {rate:g}" for label, rate in choice.rates.items()) or "none yet"
             alpha_text = "" if choice.alpha is None else f"; alpha {choice.alpha:g}"
-            parts += [
-                f"{TITLES[testbed]}, selection problems, temperature 0.6, in per cent. Chosen: {chosen}{alpha_text}.\n"
-            ]
-            parts += [markdown(["", "learning rate", "alpha", "Pass@1", "Pass@64", "criterion"], table)]
+            parts += [f"{TITLES[testbed]}. Chosen: {chosen}{alpha_text}.\n"]
+            cells = {label: "; ".join(f"{r:g} {100 * s:.1f}" for r, s in sorted(of)) for label, of in table.items()}
+            parts += [markdown(["", "each learning rate and its criterion"], list(map(list, cells.items())), text=2)]
             if ends := [label for label, rate in choice.rates.items() if rate <= lowest[label]]:
                 parts += [
                     f"Chosen at the lowest rate that was run: {', '.join(ends)}. A lower rate was not tried and may be "
@@ -85,66 +79,63 @@ def _tuning(study: Study) -> list[str]:
                 ]
             if choice.alpha == max(study.config["alphas"]):
                 parts += [f"Alpha {choice.alpha:g} is the highest that was run. A higher one was not tried.\n"]
-    return parts if len(parts) > 1 else []
+    return parts if len(parts) > 2 else []
 
 
-def _tables(found: Finished, temperatures: Sequence[float]) -> list[str]:
+def _tables(found: Finished) -> list[str]:
     """Pass@k of all runs that are not of the tuning, and the difference from tuned clip-higher."""
     parts = []
     for stage, testbed in (("final", "countdown"), ("final", "maze"), ("controls", "maze"), ("large", "maze")):
         base = found.runs(testbed, BASELINE, "final" if stage == "controls" else stage)
-        untrained = found.untrained(testbed, base)
         if not (labels := found.labels_of(stage, testbed)):
             continue
-        for problems, words in (("held-out", "held-out problems"), ("trained", "training problems")):
-            for t in temperatures:
-                name, table = f"{problems} {t:g}", []
-                of_label = {label: found.runs(testbed, label, stage) for label in labels if label != BASELINE}
-                most_seeds_first = sorted(of_label.items(), key=lambda item: -len(item[1]))
-                for label, runs in [(UNTRAINED, untrained), (BASELINE, base), *most_seeds_first]:
-                    # The stage "large" has training problems on which the untrained policy is not evaluated.
-                    if np.isnan(mean(runs, name, 1)) or (label, stage, problems) == (UNTRAINED, "large", "trained"):
-                        continue
-                    levels = [f"{100 * mean(runs, name, k):.1f}" for k in KS]
-                    gaps = [DASH if label == BASELINE else points(gap(runs, base, name, k)) for k in KS]
-                    table.append([label, DASH if label == UNTRAINED else str(len(runs)), *levels, *gaps])
-                if table:
-                    header = ["", "seeds", *(f"@{k}" for k in KS), *(f"difference @{k}" for k in KS)]
-                    parts.append(
-                        f"{TITLES[testbed]}, {stage}, {words}, temperature {t:g}: Pass@k in per cent, "
-                        "difference in points.\n"
-                    )
-                    parts.append(markdown(header, table))
+        of_label = {label: found.runs(testbed, label, stage) for label in labels if label != BASELINE}
+        most_seeds_first = sorted(of_label.items(), key=lambda item: -len(item[1]))
+        # The controls have the problems of the final runs, whose table has the untrained policy.
+        start = [] if stage == "controls" else [(UNTRAINED, found.untrained(testbed, base))]
+        table = []
+        for label, runs in [*start, (BASELINE, base), *most_seeds_first]:
+            if not np.isnan(mean(runs, HELD_OUT, 1)):
+                levels = [f"{100 * mean(runs, HELD_OUT, k):.1f}" for k in KS]
+                gaps = [DASH if label == BASELINE else points(gap(runs, base, HELD_OUT, k)) for k in KS]
+                table.append([label, DASH if label == UNTRAINED else str(len(runs)), *levels, *gaps])
+        if table:
+            header = ["", "seeds", *(f"@{k}" for k in KS), *(f"difference @{k}" for k in KS)]
+            parts.append(f"{TITLES[testbed]}, {stage}, held-out problems, temperature 0.6:\n")
+            parts.append(markdown(header, table))
     about = (
-        "Intervals of 95 % over seeds and problems. A difference from clip-higher is over the seeds that both have, a "
-        "level over all.\nThe interval of one seed is over problems alone, so it is narrower than one of several "
-        "seeds. Settings with fewer seeds\nstand below the others and do not compare with them. After three seeds, "
-        "another one counts when all\nsettings of the testbed have it. The "
-        "untrained policy was evaluated after the runs, once, and is paired with every seed.\n"
+        "Pass@k in per cent; differences from clip-higher in points, with intervals of 95 % over problems and the "
+        "seeds that both\nhave. Settings with fewer seeds stand below the others and do not compare with them. After "
+        "three seeds, another one counts\nwhen all settings of the testbed have it. The untrained policy was evaluated "
+        "after the runs, once, and is paired with every\nseed.\n"
     )
     return ["## All final runs\n", about, *parts] if parts else []
 
 
 def _each(planned: Sequence[tuple[Planned, Record | None]]) -> list[str]:
-    """A row for each run that is not of the tuning."""
-    table = []
+    """Each run that is not of the tuning: a row a setting, with the numbers of its seeds in their order."""
+    settings: dict[tuple[str, str], dict[int, Record]] = {}
     for run, record in planned:
-        if record is not None and run.stage != "tuning":
-            passed = [f"{100 * pass_at(record, HELD_OUT, k).mean():.1f}" for k in (1, 64)]
-            about = [run.stage, TITLES[run.testbed], run.label, str(run.seed)]
-            table.append([*about, *passed, commits(record)])
+        if record is not None and run.stage not in ("tuning", UNTRAINED):
+            settings.setdefault((f"{TITLES[run.testbed]}, {run.stage}", run.label), {})[run.seed] = record
+    table = []
+    for about, runs in settings.items():
+        of_k = [" ".join(f"{100 * pass_at(runs[s], HELD_OUT, k).mean():.1f}" for s in sorted(runs)) for k in (1, 64)]
+        table.append([*about, seed_range(runs), *of_k])
     if not table:
         return []
     return [
         "### Each run\n",
-        "Held-out problems, temperature 0.6, in per cent.\n",
-        markdown(["stage", "testbed", "", "seed", "Pass@1", "Pass@64", "commit"], table, text=4),
+        "Held-out problems, temperature 0.6, in per cent, in the order of the seeds.\n",
+        markdown(["", "setting", "seeds", "Pass@1", "Pass@64"], table, text=5),
     ]
 
 
-def commits(record: Record) -> str:
-    """The first digits of each commit that made the run."""
-    return "..".join(commit[:8] for commit in record["commit"].split(".."))
+def seed_range(seeds: Iterable[int]) -> str:
+    """The seeds, of several in a row the first and the last."""
+    known = sorted(seeds)
+    in_a_row = len(known) > 1 and known == [*range(known[0], known[-1] + 1)]
+    return f"{known[0]} to {known[-1]}" if in_a_row else ", ".join(map(str, known))
 
 
 def _cost(planned: Sequence[tuple[Planned, Record | None]], found: Finished) -> list[str]:
@@ -156,14 +147,13 @@ def _cost(planned: Sequence[tuple[Planned, Record | None]], found: Finished) -> 
 
 
 def core_hours(finished: Iterable[tuple[str, Record]]) -> str:
-    """A table of the core-hours of finished runs, by the folder of each."""
+    """The runs and core-hours of finished runs, by the folder of each."""
     table: dict[str, list[float]] = {}
     for folder, record in finished:
         seconds = record["cpu_seconds"]
         table.setdefault(folder, []).append(((seconds["train"] or 0.0) + seconds["evaluate"]) / 3600)
-    cells = [[folder, str(len(hours)), f"{sum(hours):.1f}"] for folder, hours in table.items()]
-    note = "A run that was resumed counts with its evaluation alone.\n"
-    return f"{note}\n{markdown(['stage', 'runs', 'core-hours'], cells)}"
+    lines = [f"- {folder}: {counted(len(of), 'run')}, {sum(of):.1f}" for folder, of in table.items()]
+    return "Core-hours, of a resumed run those of its evaluation alone:\n\n" + "\n".join(lines) + "\n"
 
 
 def _price(found: Finished) -> list[str]:

@@ -35,18 +35,21 @@ def test_since_the_first_run_the_protocol_is_only_added_to():
 
 
 def test_the_page_is_what_the_records_give(tmp_path):
-    """Every run that has a record is on it, too: the table of runs lists all that the records have."""
+    """Every run that has a record is on it, too: the table of runs lists all that the records have.
+
+    The answer comes first, a sentence for each k."""
     if not (RESULTS / study.RECORDS).exists():
         pytest.skip("no run is made yet")
     (tmp_path / study.RECORDS).parent.mkdir(parents=True)
     (tmp_path / study.RECORDS).write_bytes((RESULTS / study.RECORDS).read_bytes())
     written = page.write_page(tmp_path).read_text(encoding="utf-8")
     assert written == (RESULTS / "fronts.md").read_text(encoding="utf-8")
+    assert written.splitlines()[2].startswith("- Countdown, k = 1: ")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in written.splitlines()]
     for name, record in records.read(RESULTS / study.RECORDS).items():
         if record["setting"] not in ("untrained", CONTROLS):
             _, label, seed = name.split("/")
-            assert any(row[:2] == [label, seed.removeprefix("seed_")] for row in rows), name
+            assert any(row[0] == label and seed.removeprefix("seed_") in row[1].split() for row in rows), name
 
 
 def test_the_settings_of_a_testbed():

@@ -17,8 +17,8 @@ from diver_paper.commands import reproduce
 from diver_paper.runs import given, records_file
 from method_comparison import problems as choice_problems
 from method_comparison.command import read_results
-from method_comparison.deeper import large_difference
-from method_comparison.page import front_table
+from method_comparison.deeper import gained_and_lost, large_difference
+from method_comparison.page import PAGE, front_table, levels_table, rates_note, write_page
 from method_comparison.plan import load_plan
 from method_comparison.rates import RECORDS, best_rate, choice_regime
 from method_comparison.results import (
@@ -26,15 +26,16 @@ from method_comparison.results import (
     Part,
     Results,
     above_front,
-    at_best_temperature,
+    crossed,
+    finals,
     free_candidates,
     gap,
     level,
+    pass_at,
     smallest_difference,
 )
 from method_comparison.summary import confirming, summary
 from method_comparison.tails import tail_section
-from method_comparison.training import rates_table, step_seconds
 
 ROOT = Path(__file__).parents[2]
 PLAN = load_plan()
@@ -132,13 +133,13 @@ def test_pass_at_k_is_estimated_from_all_samples():
 
 
 def test_a_temperature_is_chosen_on_one_half_of_the_problems_and_reported_on_the_other():
-    """max-rl: the even problems choose 0.6 (1 against .5), where the odd ones have 0 and .5; these choose 1 (1 against
-    .25), where the even ones have .5. clip-higher has nothing but at 1: .625."""
-    better = [record({"1": [32, 64, 32, 64], "0.6": [64, 0, 64, 32]})] * 2
-    base = [record({"1": [48, 32, 48, 32]})] * 2
-    temperature, reported, more = at_best_temperature(results(clip_higher=base, max_rl=better), "max-rl", 1)
-    assert temperature == "1, 0.6" and reported.mean == pytest.approx((0.5 + 0 + 0.5 + 0.5) / 4)
-    assert more.mean == pytest.approx(0.375 - 0.625) and more.low <= more.mean <= more.high
+    """The even problems choose 0.6 (1 against .5), where the odd ones have 0 and .5; these choose 1 (1 against .25),
+    where the even ones have .5."""
+    found = results(max_rl=[record({"1": [32, 64, 32, 64], "0.6": [64, 0, 64, 32]})] * 2)
+    candidates = [Candidate("max-rl", name) for name in finals(found)]
+    best = crossed(found, candidates, lambda record, name: pass_at(record, name, 1), (0, 1))
+    assert [candidate.name for candidate in best.chosen] == ["final 1", "final 0.6"]
+    assert [best.values[seed].tolist() for seed in (0, 1)] == [[0.5, 0.0, 0.5, 0.5]] * 2
 
 
 def test_a_method_must_be_above_whatever_costs_nothing():
@@ -198,18 +199,20 @@ def test_a_checkpoint_has_fewer_problems_than_the_last():
     assert str(best) == "clip-higher after 100 steps at 1" and more.mean == pytest.approx(0.5 - 0.75)
 
 
-def test_the_seconds_of_a_step_are_of_the_quiet_run():
-    columns = {"time/verify": [0.0] * 3, "time/diversity": [0.0] * 3, "time/update": [0.5, 0.5, 0.5]}
-    quiet, busy = ({"metrics": {"time/sample": times, **columns}} for times in ([0.25, 0.5, 9.0], [1.0, None, 1.0]))
-    assert step_seconds([busy, quiet]) == 1.0 and np.isnan(step_seconds([{"metrics": {}}]))
-
-
 def test_a_part_without_clip_higher_has_no_differences():
     found = results(record({"1": [32] * 4}), max_rl=[record({"1": [48] * 4}, large=[1, 2, 3, 4])] * 2)
-    assert at_best_temperature(found, "max-rl", 1)[0] == "" and np.isnan(smallest_difference(found, "final 1", 1))
+    assert np.isnan(smallest_difference(found, "final 1", 1))
     assert np.isnan(gap(found, "max-rl", "final 1", 1).mean)
     assert np.isnan(large_difference(found, "max-rl", 1024).mean)
     assert str(above_front(found, "max-rl", 1.0)[1]) == "untrained at 1"
+
+
+def test_problems_gained_and_lost_by_hand():
+    """The untrained policy solves the second and the fourth problem. Seed 0 gains the first and loses the fourth; seed
+    1 loses the second."""
+    runs = [record({"1": [0] * 4}, large=large) for large in ([1, 5, 0, 0], [0, 0, 0, 2])]
+    found = results(record({"1": [0] * 4}, large=[0, 5, 0, 2]), max_rl=runs)
+    assert gained_and_lost(found, "max-rl") == (0.5, 1.0)
 
 
 def confirming_parts(settings, *, seeds=None):
@@ -234,7 +237,10 @@ def test_a_setting_is_recommended_where_it_is_above_clip_higher_and_the_free_bas
     parts = confirming_parts({**common, "max-rl": better})
     found = summary(PLAN, parts)
     assert "above clip-higher: max-rl (0.6); above the best free" in found and "**Recommended: max-rl (0.6).**" in found
-    assert "**+20.0 [" in found and "**+0.0 [" not in found
+    assert ": the best method at Pass@64 is max-rl, +20.0 [" in found and "and its Pass@1 rises." in found
+    assert "the best free baseline at Pass@64 is clip-higher, half the rate, +0.0 [" in found
+    table = levels_table(parts[0])
+    assert "**+20.0 [" in table and "**+0.0 [" not in table
     found = summary(PLAN, confirming_parts({**common, "max-rl": better, "clip-higher, half the rate": better}))
     assert "above clip-higher: clip-higher, half the rate (0.6); max-rl (0.6); above" in found
     assert "**Recommended: none.**" in found
@@ -244,9 +250,11 @@ def test_a_setting_is_recommended_where_it_is_above_clip_higher_and_the_free_bas
 
 
 def test_nothing_is_recommended_before_a_stage_that_confirms_is_finished():
-    found = summary(PLAN, confirming_parts({"max-rl": [60] * 40}, seeds=(0, 1)))
+    parts = confirming_parts({"max-rl": [60] * 40}, seeds=(0, 1))
+    found = summary(PLAN, parts)
     assert "No confirming stage is finished yet" in found and "Recommended" not in found
-    assert "*(2 of 5 seeds)*" in found and "*(2 of 3 seeds)*" in found
+    assert ["(2 of 5 seeds)" in levels_table(part) for part in parts] == [True, False]
+    assert ["(2 of 3 seeds)" in levels_table(part) for part in parts] == [False, True]
 
 
 def test_a_setting_with_unfinished_seeds_is_not_recommended_and_not_bold():
@@ -256,14 +264,19 @@ def test_a_setting_with_unfinished_seeds_is_not_recommended_and_not_bold():
     parts = [p._replace(runs={**p.runs, "mine:Mine": {p.part.seeds[0]: record({"0.6": better})}}) for p in parts]
     found = summary(PLAN, parts)
     assert "above clip-higher: none" in found and "**Recommended: none.**" in found
-    assert "+20.0 [" in found and "**+20.0" not in found
+    table = levels_table(parts[0])
+    assert "+20.0 [" in table and "**+20.0" not in table
 
 
-def test_the_untrained_policy_is_a_row_of_the_summary():
-    """No sample is correct at 0.6, where clip-higher solves 30 of 40 problems at a quarter: -18.8 and -75 points."""
-    parts = confirming_parts(dict.fromkeys(PLAN.stages["c"].variants, [16] * 30 + [0] * 10))
-    row = next(line for line in summary(PLAN, parts).splitlines() if line.startswith("| untrained"))
-    assert row.count("**-18.8 [") == row.count("**-75.0 [") == 2
+def test_a_table_has_the_untrained_policy_and_of_a_confirming_stage_both_temperatures():
+    """No sample is correct at 0.6, where clip-higher solves 30 of 40 problems at a quarter: -18.8 and -75 points. At
+    temperature 1 neither solves any."""
+    (part, *_) = confirming_parts(dict.fromkeys(PLAN.stages["c"].variants, [16] * 30 + [0] * 10))
+    row = next(line for line in levels_table(part).splitlines() if line.startswith("| untrained"))
+    assert row.count("**-18.8 [") == row.count("**-75.0 [") == 1 and row.count(" +0.0 [") == 2
+    elsewhere = levels_table(part._replace(part=Part("countdown", part.part.seeds)))
+    row = next(line for line in elsewhere.splitlines() if line.startswith("| untrained"))
+    assert "**-75.0 [" in row and "+0.0 [" not in row
 
 
 def test_a_row_of_the_front_is_marked_where_a_free_baseline_has_fewer_seeds():
@@ -284,10 +297,10 @@ def test_a_learning_rate_at_an_end_of_those_tried_is_told_and_so_are_problems_th
     tried = {rate: {"metrics": {"reward/outcome": [rate] * 8}} for rate in PLAN.rates}
     found = results(clip_higher=[record({"1": [1]})])
     found = found._replace(part=Part("maze", (0, 1)), rates={"clip-higher": 1e-4}, tried={"clip-higher": tried})
-    text = rates_table(found)
+    text = rates_note(found)
     assert "The highest rate was taken for clip-higher; none beyond it was tried." in text and "about 12 times" in text
     middle = found._replace(part=Part("countdown", (0, 1)), rates={"clip-higher": 5e-5})
-    assert "none beyond" not in rates_table(middle) and " times. " not in rates_table(middle)
+    assert rates_note(middle) == ""
 
 
 def test_every_record_is_on_the_page():
@@ -297,6 +310,13 @@ def test_every_record_is_on_the_page():
     runs = {r["name"] for part in parts for of in (*part.runs.values(), *part.tried.values()) for r in of.values()}
     runs |= {part.untrained["name"] for part in parts if part.untrained}
     assert {*records.read(records_file(out, RECORDS))} == runs
+
+
+@pytest.mark.slow
+def test_the_page_is_what_the_records_give(tmp_path):
+    out = ROOT / "docs" / "results"
+    written = write_page(PLAN, read_results(PLAN, out), tmp_path).read_text()
+    assert written == (out / PAGE).read_text() and "this loophole" in written
 
 
 # ---- text after the answer -------------------------------------------------------------------------------------------
@@ -326,14 +346,13 @@ def test_a_variant_that_writes_on_after_its_answer_is_marked():
         in section
     )
     assert section.count(" † |") == 1
-    page = summary(PLAN, [found])
-    (row,) = (line for line in page.splitlines() if line.startswith("| diver-mix "))
-    assert row.count("] †") == 2 and page.count("] †") == 2 and "this loophole" in page
+    table = levels_table(found)
+    assert "| diver-mix † " in table and table.count("†") == 1
 
 
 def test_without_such_a_variant_there_is_neither_mark_nor_section():
     found = results(clip_higher=[record({"0.6": [16] * 30 + [0] * 10})] * 2, max_rl=[record({"0.6": [20] * 40})] * 2)
-    assert tail_section(found) == [] and "†" not in summary(PLAN, [found])
+    assert tail_section(found) == [] and "†" not in levels_table(found)
 
 
 # ---- ablations -------------------------------------------------------------------------------------------------------
