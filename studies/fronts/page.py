@@ -13,8 +13,15 @@ from diver.sweep.choose import SAME, Policy, policies, verdict
 from diver.sweep.page import DASH, FRONTS, Section, advised, sections
 from diver.sweep.plan import UNTRAINED, Plan
 from fronts.controls import section as controls
+from fronts.picture import draw
 from fronts.study import TESTBEDS, plan
 
+PICTURE = """\
+![Pass@64 against Pass@1 on Countdown and in mazes, a line for each setting](fronts.png)
+
+Each line joins the best policies of a setting on the selection problems: weights between untrained and trained at four
+temperatures. A dot is the trained policy at temperature 0.6.
+"""
 INTRODUCTION = """\
 Every policy at its best weights between untrained (alpha 0) and trained (alpha 1), and at its best temperature, beside
 the untrained policy. `studies/fronts/study.toml` is the protocol, which was committed before the first run.
@@ -28,11 +35,13 @@ zcat docs/results/records/fronts.jsonl.gz | jq -c '[.name, (.fronts.selection | 
 
 
 def write_page(out: Path) -> Path:
-    """Write fronts.md in `out`; returns its path."""
+    """Write fronts.md and its picture in `out`; returns the path of the page."""
     answer, parts, texts, unfinished = list[str](), list[str](), set[str](), list[str]()
+    panels: dict[str, dict[str, Policy]] = {}
     for testbed, title in TESTBEDS.items():
         of_testbed = plan(testbed, out)
         found = policies(of_testbed, records.read(of_testbed.records))
+        panels[title] = {label: policy for label, policy in found.items() if policy.best(1)}  # has all its seeds
         planned = sum(len(setting.seeds) for setting in of_testbed.settings)
         made = sum(len(policy.runs) for label, policy in found.items() if label != UNTRAINED)
         answer += [f"- {title}, {sentence}." for sentence in _answer(of_testbed, found)]
@@ -46,7 +55,8 @@ def write_page(out: Path) -> Path:
                 texts.add(section.text)
         parts.append(controls(of_testbed, found))
     answer += [f"- **Not finished**: {', '.join(unfinished)}."] * bool(unfinished)
-    head = ["# Fronts: what to turn on for each k\n", "\n".join(answer) + "\n", INTRODUCTION]
+    draw(out / "fronts.png", panels, (1, 64))
+    head = ["# Fronts: what to turn on for each k\n", "\n".join(answer) + "\n", PICTURE, INTRODUCTION]
     write_text(out / "fronts.md", "\n".join(filter(None, [*head, *parts])))
     return out / "fronts.md"
 

@@ -172,7 +172,7 @@ def _by_the_rule(verdicts: Mapping[str, Sequence[Verdict]], compared: Mapping[st
         "## By the rule set beforehand\n",
         "Difference from tuned clip-higher, held-out problems, temperature 0.6, in points; intervals of "
         f"{100 * DECISION:.1f} %. A setting is above if both intervals are above 0. One that is "
-        "not\nmay gain, too: an interval that holds 0 is no evidence of equality, and three seeds make wide intervals\n"
+        "not may gain, too: an interval that holds 0 is no evidence of equality, and three seeds make wide intervals\n"
         "([coverage](../evaluation.md#high-levels)).\n",
         markdown(header, rows),
         "Temperature 1 is descriptive. By intervals of 95 %, these are above tuned clip-higher at Pass@1 and at "
@@ -229,8 +229,8 @@ def _by_samples(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> 
     return [
         "## You sample k responses at test time\n",
         "The setting with the highest mean Pass@k on held-out problems at temperature 0.6, and its difference from "
-        "tuned clip-higher in\npoints, with an interval of 95 %. The best is chosen and judged on the same problems: "
-        "expect a smaller gain on new ones. If an\ninterval holds 0, clip-higher may be as good.\n",
+        "tuned clip-higher in points, with an interval of 95 %. The best is chosen and judged on the same problems: "
+        "expect a smaller gain on new ones. If an interval holds 0, clip-higher may be as good.\n",
         markdown(header, table),
         "\n".join(f"- {_comparison(found, testbed, compared.get(testbed, {}))}" for testbed in TESTBEDS) + "\n",
     ]

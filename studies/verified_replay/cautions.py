@@ -53,11 +53,11 @@ def cautions(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> lis
     return [
         "## Before you turn it on\n",
         "Added after the runs, and descriptive: held-out problems, temperature 0.6, intervals of 95 %. *Above* and "
-        "*below* are\nsignificant differences.\n",
+        "*below* are significant differences.\n",
         "\n".join(f"- {line}" for line in lines) + "\n",
         *([table] if over else []),
         "CPU time of the first setting over that of the second, and their difference. All runs have the same number of "
-        f"steps,\nand more steps may raise or lower Pass@k. Differences from {MORE_ROLLOUTS} have the intervals of the "
+        f"steps, and more steps may raise or lower Pass@k. Differences from {MORE_ROLLOUTS} have the intervals of the "
         f"protocol,\n{100 * QUESTIONS:.1f} %.\n",
         markdown(["", "CPU time", *(f"Pass@{k}" for k in KS)], rows),
     ]

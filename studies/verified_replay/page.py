@@ -105,9 +105,9 @@ def _tables(found: Finished) -> list[str]:
             parts.append(markdown(header, table))
     about = (
         "Pass@k in per cent; differences from clip-higher in points, with intervals of 95 % over problems and the "
-        "seeds that both\nhave. Settings with fewer seeds stand below the others and do not compare with them. After "
-        "three seeds, another one counts\nwhen all settings of the testbed have it. The untrained policy was evaluated "
-        "after the runs, once, and is paired with every\nseed.\n"
+        "seeds that both have. Settings with fewer seeds stand below the others and do not compare with them. After "
+        "three seeds, another one counts when all settings of the testbed have it. The untrained policy was evaluated "
+        "after the runs, once, and is paired with every seed.\n"
     )
     return ["## All final runs\n", about, *parts] if parts else []
 

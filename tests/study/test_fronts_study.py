@@ -12,6 +12,7 @@ from diver.sweep import records
 from diver.sweep.run import sweep
 from fronts import page, study
 from fronts.controls import CONTROLS, make_controls, section
+from fronts.picture import front
 from fronts.problems import HELD_OUT, SELECTION, evaluated, shares
 from fronts.study import plan
 from verified_replay.problems import held_out_stream, trained
@@ -50,6 +51,11 @@ def test_the_page_is_what_the_records_give(tmp_path):
         if record["setting"] not in ("untrained", CONTROLS):
             _, label, seed = name.split("/")
             assert any(row[0] == label and seed.removeprefix("seed_") in row[1].split() for row in rows), name
+
+
+def test_a_front_by_hand():
+    """(1, 5) is equal to (1, 6) in one and worse in the other; (2, 3) is worse than (3, 4) in both."""
+    assert front([(3, 4), (1, 5), (2, 3), (1, 6), (3, 4)]) == [(1, 6), (3, 4), (3, 4)]
 
 
 def test_the_settings_of_a_testbed():
