@@ -95,6 +95,7 @@ bench: .venv/ready .venv-trainers/ready
 	$(BIN)/python benchmarks/textual.py
 	$(BIN)/python benchmarks/extraction.py
 	$(BIN)/python benchmarks/verify.py
+	$(BIN)/python benchmarks/read.py
 	$(BIN)/python benchmarks/sample.py
 	$(BIN)/python benchmarks/turns.py
 	$(BIN)/python benchmarks/scale.py

@@ -17,7 +17,6 @@ import contextlib
 import json
 import math
 import os
-import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +33,7 @@ import numpy as np
 import torch
 import transformers
 from engine_loads import PROBLEMS, Load, countdown_load, llama_load
+from machine import measured_on
 
 G, UPDATES, LEARNING_RATE = 8, 4, 1e-6
 
@@ -248,14 +248,14 @@ def main() -> None:
     import trl as package
 
     results: dict[str, Any] = {
+        "machine": measured_on(),
         "unit": "CPU seconds of one rollout batch, best of the trials, one thread",
         "problems": PROBLEMS,
         "group": G,
         "updates": UPDATES,
         "trials": args.trials,
         "trl_micro_batch": args.micro_batch,
-        "versions": {m.__name__: m.__version__ for m in (torch, transformers, package)}
-        | {"python": platform.python_version()},
+        "versions": {m.__name__: m.__version__ for m in (torch, transformers, package)},
         "loads": {},
     }
     with tempfile.TemporaryDirectory() as scratch:

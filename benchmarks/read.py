@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from machine import measured_on
+
 import diver
-from diver.core.extras import commit
 
 RESULT = Path(__file__).parent / "results" / "read.json"
 GROUP = 8
@@ -66,12 +67,6 @@ def peak(path: Path | None) -> int:
     return int(done.stdout) * 1024
 
 
-def processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    kinds = {flag for line in lines if line.startswith("flags") for flag in line.split()}
-    return "AVX-512" if "avx512f" in kinds else "AVX2" if "avx2" in kinds else "other"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=20_000)
@@ -94,7 +89,7 @@ def main() -> None:
         print(
             f"{name:14} json.loads {each['json']:6.1f}, diver.read {each['read']:6.1f} us a row; {memory} bytes a byte"
         )
-    report = {"commit": commit(), "processor": processor(), "rows": args.rows, "results": results}
+    report = {**measured_on(), "rows": args.rows, "results": results}
     RESULT.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +34,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 import transformers
+from machine import measured_on
 
 from diver.core.types import Problem
 from diver.recipe.sections import Model
@@ -150,16 +150,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loads", nargs="+", choices=["countdown", "smollm2"], default=["countdown", "smollm2"])
     parser.add_argument("--smollm2", type=Path, default=Path("build/smollm2-135m-instruct"))
-    parser.add_argument("--out", type=Path, help="a JSON file of what is printed")
+    parser.add_argument("--out", type=Path, help="by default results/sample.json, of both loads")
     args = parser.parse_args()
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
     results: dict[str, Any] = {
+        "machine": measured_on(),
         "unit": "tokens per CPU second, best of the trials in turns, one thread",
         "samples": SAMPLES,
         "temperature": TEMPERATURE,
         "rows": ROWS,
-        "versions": {m.__name__: m.__version__ for m in (torch, transformers)} | {"python": platform.python_version()},
+        "versions": {m.__name__: m.__version__ for m in (torch, transformers)},
         "loads": {},
     }
     for name in args.loads:
@@ -169,8 +170,9 @@ def main() -> None:
         load = countdown_load() if name == "countdown" else smollm2_load(args.smollm2)
         results["loads"][name] = measure(load)
         print(table(load, results["loads"][name]), flush=True)
-    if args.out:
-        args.out.write_text(json.dumps(results, indent=1) + "\n")
+    out = args.out or (Path(__file__).parent / "results" / "sample.json" if len(results["loads"]) == 2 else None)
+    if out:
+        out.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ import argparse
 import ctypes
 import json
 import logging
-import platform
 import random
 import shutil
 import subprocess
@@ -32,6 +31,7 @@ from typing import Any
 
 import numpy as np
 from load import load_a, load_b
+from machine import measured_on
 from nltk.translate.bleu_score import sentence_bleu
 from sacrebleu.metrics import BLEU
 
@@ -158,7 +158,7 @@ def main() -> None:
             print(f"  ours / c_bound = {1 / row['times_ours']['c_bound']:.2f}")
     if quick:
         return
-    machine = {"python": platform.python_version(), "numpy": np.__version__, "processor": platform.machine()}
+    machine = {**measured_on(), "numpy": np.__version__}
     out = HERE / "results/textual.json"
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps({"machine": machine, "rounds": rounds, "loads": loads}, indent=1) + "\n")

@@ -15,7 +15,6 @@ import argparse
 import json
 import logging
 import os
-import platform
 import resource
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +23,8 @@ from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+
+from machine import measured_on
 
 from diver.core.settings import import_object
 from diver.core.types import Grade, Problem
@@ -221,7 +222,7 @@ def main() -> None:
     results.append(compare("answers all different, one worker", all_different(quick), "math", 1, import_s))
     if not quick:
         report = {
-            "machine": {"cores": cores, "python": platform.python_version(), "processor": platform.machine()},
+            "machine": {**measured_on(), "cores": cores},
             "versions": {name: version(name) for name in ("math-verify", "latex2sympy2-extended", "sympy")},
             "math_verify_import_cpu_s": round(import_s, 3),
             "both_files_cold_cpu_s": {name: round(seconds, 3) for name, seconds in total.items()},
