@@ -114,12 +114,13 @@ def _fires(found: Results, picture: Path) -> list[str]:
     return [
         "## How often an alert fires\n",
         f"![Per cent of the runs of each kind on which an alert fires]({picture.name})\n",
-        "At the limits of the package, on the runs that did not choose limits. Brackets above are 95 % intervals of "
-        "Clopper and\nPearson. They take runs as independent, though several share a testbed or a method. An alert fires "
-        "where it is printed\nduring training or stands on the page of the run afterwards. The last column has the steps "
-        "from the alert to the fall of\nPass@1 in broken runs with both: the median, the lowest and the highest. A "
-        "negative number is an alert after the fall.\nPass@1 has fallen at the first evaluation whose paired interval "
-        "lies below an earlier one, corrected for all pairs, or at\nthe step at which the training diverged.\n",
+        "At the limits of the package, on the runs that did not choose limits. Brackets above are 95 % intervals\n"
+        "of Clopper and Pearson. They take runs as independent, though several share a testbed or a method. An\n"
+        "alert fires where it is printed during training or stands on the page of the run afterwards. The last\n"
+        "column has the steps from the alert to the fall of Pass@1 in broken runs with both: the median, the lowest\n"
+        "and the highest. A negative number is an alert after the fall. Pass@1 has fallen at the first evaluation\n"
+        "whose paired interval lies below an earlier one, corrected for all pairs, or at the step at which the\n"
+        "training diverged.\n",
         f"These fire on no run: {silent}.\n" if silent else "",
         markdown(
             ["", *(f"{kind}, of {n}" for kind, n in zip(kinds, runs, strict=True)), "steps before the fall"], rows
@@ -139,9 +140,9 @@ def _limits(found: Results, limits: Mapping[str, float]) -> list[str]:
     return [
         "## Limits\n",
         f"The other half chose. A limit may fire on at most {allowed:g} % of its healthy runs; if none does, on the "
-        "fewest. The rule\ntakes the limit that fires on most of its broken runs, and of equal ones the nearest to that "
-        "of the package. For all other\nalerts it chooses the limit of the package. The rates are those of the reporting "
-        "half.\n",
+        "fewest. The rule\ntakes the limit that fires on most of its broken runs, and of equal ones the nearest to "
+        "that of the package. For all other\nalerts it chooses the limit of the package. The rates are those of the "
+        "reporting half.\n",
         markdown(["", "package", "healthy", "broken", "chosen", "healthy", "broken"], rows),
         *([CHANGED, markdown(["", "before", "healthy", "broken"], changed)] if changed else []),
     ]
