@@ -97,7 +97,7 @@ SEAMS = {
         ),
         Seam(
             "DiverTrainer",
-            carries=tuple(need for need in NEEDS if need not in ("start", "retries")),
+            carries=NEEDS,
             per_token=True,
             drops=True,
             losses=(PolicyLoss,),

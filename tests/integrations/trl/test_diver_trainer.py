@@ -28,7 +28,7 @@ from peft import LoraConfig
 from safetensors.torch import load_file
 from test_lora import diver
 from test_trl import example, names_of_page, run_example
-from updates import G, P, check_updates, logprobs, made
+from updates import OF_TWO, G, P, check_updates, logprobs, made
 
 from diver.core.files import JsonlLog
 from diver.core.settings import settings
@@ -81,6 +81,15 @@ CASES = {
     "entropy-bonus": (named("entropy-bonus", loss={"entropy_coef": 0.1}), {}, {}, "signal"),
     "unlikeliness": (named("unlikeliness"), ONE_STEP, {"mini": P}, "signal"),
     "diver-mix, sum": (named("diver-mix", loss={"aggregation": "token-sum"}), {}, {}, "signal"),
+    "retries": (named("grpo", selection={"retries": 2}), {}, {}, "retried"),
+    "dph-rl": (named("dph-rl", start_responses=G, solved=0.25, coef=0.5), {}, {}, "replayed"),
+    "dph-rl, js, 18 problems": (
+        named("dph-rl", start_responses=G, solved=0.25, coef=0.5, divergence="js"),
+        {"rows": 18},
+        {},
+        "dropped",
+    ),
+    "pba": (named("pba", start_responses=G, coef=0.5), {}, {}, "replayed"),
     "two iterations": (
         named("grpo", loss={"clip_low": 0.01, "clip_high": 0.02}),
         {"num_iterations": 2, "max_steps": 8},
@@ -96,11 +105,15 @@ def test_the_update_is_that_of_the_built_in_trainer(tmp_path, name):
     record = made(tmp_path, method, **given)
     record.trainer.train()
     assert len(record.generations) == 2
-    seen = check_updates(record.generations, method, **about)
+    seen = check_updates(record.generations, method, start=record.start, **about)
     assert getattr(seen, happened) and seen.signal
-
-
-METHODS_OF_TWO = ["verified-replay", "dapo", "high-entropy"]
+    if method.start_samples:
+        assert [group.prompt for group in record.start] == [row["prompt"] for row in record.trainer.pool]
+        kept, again = (
+            [(name, [*entry["responses"]]) for name, entry in state["start"].items()]
+            for state in (record.trainer.state_of_method, seen.state)
+        )
+        assert kept == again != [] and seen.dropped
 
 
 @pytest.fixture(scope="module")
@@ -108,20 +121,20 @@ def two_processes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("two")
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    words = [*launch, str(HERE / "updates.py"), str(folder), *METHODS_OF_TWO]
+    words = [*launch, str(HERE / "updates.py"), str(folder), *OF_TWO]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr[-4000:]
     return folder
 
 
-@pytest.mark.parametrize("name", METHODS_OF_TWO)
+@pytest.mark.parametrize("name", OF_TWO)
 def test_two_processes_update_as_one(two_processes, name):
     parts = [torch.load(two_processes / f"{name}_{i}.pt", weights_only=False) for i in range(2)]
     assert [part["processes"] for part in parts] == [2, 2]
     for part in parts:
         generations = [SimpleNamespace(**generation) for generation in part["generations"]]
-        seen = check_updates(generations, named(name))
-        assert seen.signal and (seen.replayed or seen.dropped or seen.selected)
+        seen = check_updates(generations, named(name, **OF_TWO[name]), start=part["start"])
+        assert seen.signal and (seen.replayed or seen.dropped or seen.selected or seen.retried)
 
 
 def test_a_run_resumes_within_a_generation(tmp_path):
@@ -141,7 +154,13 @@ def test_a_run_resumes_within_a_generation(tmp_path):
         made(tmp_path / "missing", method, **saves).trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
 
 
-@pytest.mark.parametrize("words", [("max-rl", "--method.replay.alpha", "0.3"), ("verified-replay",), ("dapo",)])
+START = "dph-rl", "--method.solved", "0.25", "--method.coef", "0.5"
+RETRIES = "grpo", "--method.selection.retries", "1"
+
+
+@pytest.mark.parametrize(
+    "words", [("max-rl", "--method.replay.alpha", "0.3"), ("verified-replay",), ("dapo",), START, RETRIES]
+)
 def test_a_killed_command_resumes_with_equal_numbers(monkeypatch, tmp_path, words):
     def train(run):
         given = ["--method", *words, "--train.steps", "3", "--run.folder", run]
@@ -162,7 +181,7 @@ def test_a_killed_command_resumes_with_equal_numbers(monkeypatch, tmp_path, word
     assert process.exitcode == -signal.SIGKILL and not (checkpoints / "step_0003").exists()
     train("killed")
     assert figures("killed") == figures("whole") and len(figures("whole")) == 3
-    assert words[0] == "dapo" or figures("whole")[2]["replay/rollouts"] > 0
+    assert words[0] in ("dapo", "grpo") or figures("whole")[2]["replay/rollouts"] > 0
     one, other = (load_file(tmp_path / run / "checkpoints/step_0003/model.safetensors") for run in ("whole", "killed"))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
@@ -245,6 +264,8 @@ def test_what_no_update_of_whole_groups_can_be_made_of_is_refused(tmp_path):
         with pytest.raises(DiverError, match=told) as raised:
             made(tmp_path, named("grpo"), **given)
         assert "\n" not in str(raised.value)
+    with pytest.raises(DiverError, match="start_responses = 8: DiverTrainer samples num_generations = 4 responses"):
+        made(tmp_path, named("dph-rl"))
     with pytest.raises(DiverError, match="num_generations = 4: method.selection.samples = 3 times the responses"):
         made(tmp_path, named("grpo", selection={"keep": "most", "samples": 3}))
 
@@ -254,9 +275,18 @@ def test_the_example_of_the_page_trains(tmp_path, monkeypatch):
     assert given["reward"].method.name == "verified-replay" and given["reward"].sampled
 
 
-def test_every_method_is_carried_but_those_that_sample_all_problems_before_training():
-    refused = {name for name in METHODS if "DiverTrainer" in refusals(named(name))}
-    assert refused == {"dph-rl", "pba"} == {name for name in METHODS if "start" in named(name).needs}
+@pytest.mark.parametrize("own", [False, True])
+def test_problems_without_an_id_are_told_apart(tmp_path, own):
+    """Eight problems in two generations, whose rows have the same places in their batches."""
+    outcome = (lambda completion_ids, **_: [float(sum(ids) % 2) for ids in completion_ids]) if own else None
+    record = made(tmp_path, named("grpo"), outcome=outcome)
+    record.trainer.train()
+    groups = [group for generation in record.generations for group in generation.groups]
+    assert len({group.problem.id for group in groups}) == len({group.prompt for group in groups}) == 2 * P
+
+
+def test_every_method_is_carried():
+    assert not [name for name in METHODS if "DiverTrainer" in refusals(named(name))]
 
 
 def test_trl_is_the_one_that_was_read():

@@ -4,6 +4,7 @@ By itself (FOLDER METHOD...), under torchrun, it trains with each method and wri
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,14 +30,31 @@ from diver.train.update import update
 G, P, SEED, RATE = 4, 4, 3, 0.05
 """Responses to a problem, problems of a generation, the seed of a run, and the rate of SGD."""
 LIMIT = 28
+OF_TWO = {
+    "verified-replay": {},
+    "dapo": {},
+    "high-entropy": {},
+    "dph-rl": {"start_responses": G, "solved": 0.75, "coef": 0.5},
+    "grpo": {"selection": {"retries": 2}},
+}
+"""Methods that two processes train by, with their settings."""
 WRAPPED = "base_model.model."
 
 
 class Record(TrainerCallback):
-    """What a run did: its generations, each with its groups and the weights and gradients of its optimizer steps."""
+    """What a run did: its generations, each with its groups and the weights and gradients of its optimizer steps.
+
+    `graded` are the groups of each call of the reward function, which may come before the first generation.
+    """
 
     def __init__(self):
-        self.generations = []
+        self.generations, self.graded = [], []
+
+    @property
+    def start(self):
+        """The groups that the policy before training sampled: one of each problem."""
+        problems = len(self.trainer.pool) if self.trainer.outcome.method.start_samples else 0
+        return [group for groups in self.graded[: -(-problems // P)] for group in groups][:problems]
 
     def on_groups(self, step, groups, metrics):
         here = SimpleNamespace(step=step, groups=groups, metrics=dict(metrics), weights=weights_of(self.trainer.model))
@@ -70,6 +88,8 @@ def made(folder, method, *, rows=16, outcome=None, verifier="countdown", **optio
         Record(),
     )
     reward = GroupOutcome(method, args, tokenizer, outcome=outcome, verifier=verifier, on_step=record.on_groups)
+    trained = reward._trained
+    reward._trained = lambda groups, *rest: record.graded.append(groups) or trained(groups, *rest)
     found = [
         {"prompt": p.prompt, "answer": p.answer, "meta": dict(p.meta)}
         for p in problems(Countdown(), rows, held_out=False)
@@ -117,14 +137,25 @@ class Gradients(torch.optim.SGD):
         return super().step(closure)
 
 
-def check_updates(generations, method, steps=2, mini=2, iterations=1, lora=None):
+def started(method, groups, policy):
+    """The state of the method after these responses of the policy before training."""
+    state, policy = {}, Policy(policy.model.eval(), policy.tokenizer, None)
+    for group in groups:
+        group = replace(group, prompt_tokens=tuple(policy.tokenizer(group.prompt)["input_ids"]))
+        method.update_start(as_sampled(group, policy.model), state)
+    return state
+
+
+def check_updates(generations, method, steps=2, mini=2, iterations=1, lora=None, start=()):
     """Assert that advantages and the gradients of all optimizer steps are those of the built-in trainer.
 
-    Returns the built-in trainer's state, and how many tokens were selected or replayed and rows left out.
+    `start` are the groups that the policy before training sampled. Returns the built-in trainer's state, and how many
+    tokens were selected or replayed, rows left out and groups sampled again.
     """
-    state, method, first = {}, method.limited(LIMIT), policy_with(generations[0].weights, lora)
+    method, first = method.limited(LIMIT), policy_with(generations[0].weights, lora)
+    state = started(method, start, first)
     config = Update(mini_batch_size=mini, micro_batch_tokens=512, max_grad_norm=1e9)
-    seen = SimpleNamespace(state=state, replayed=0, dropped=0, selected=0.0, signal=0.0)
+    seen = SimpleNamespace(state=state, replayed=0, dropped=0, selected=0.0, signal=0.0, retried=0)
     for generation in generations:
         policy, progress = policy_with(generation.weights, lora), Progress(generation.step - 1, steps)
         optimizer = Gradients(policy.model, RATE)
@@ -157,8 +188,10 @@ def check_updates(generations, method, steps=2, mini=2, iterations=1, lora=None)
                 reference=first,
                 state=state,
                 replayed=again,
+                reweighed=method.reweighed,
             )
         seen.replayed += sum(map(len, again or []))
+        seen.retried += sum(len(group) > G for group in generation.groups)
         seen.selected += metrics.get("policy/selected_frac", 0.0)
         for name in ("replay/rollouts", "replay/gradient_share", "replay/logprob", "replay/age"):
             if again:
@@ -177,11 +210,11 @@ def check_updates(generations, method, steps=2, mini=2, iterations=1, lora=None)
 
 def main(folder, names):
     for name in names:
-        record = made(folder / name, method_named(name), per_device_train_batch_size=2)
+        record = made(folder / name, method_named(name, **OF_TWO[name]), per_device_train_batch_size=2)
         record.trainer.train()
         kept = [vars(generation) for generation in record.generations]
         torch.save(
-            {"generations": kept, "processes": PartialState().num_processes},
+            {"generations": kept, "processes": PartialState().num_processes, "start": record.start},
             folder / f"{name}_{PartialState().process_index}.pt",
         )
 

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import compress
 from pathlib import Path
@@ -20,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from diver.core.columns import COLUMNS, first_value
+from diver.core.seeds import digest
 from diver.core.turns import Turn, content_text, turns_of
 from diver.core.types import DiverError, Grade, Group, Problem, Progress, Reward, Rollout, State, sampling_metrics
 from diver.grading import DEFAULT, get_grader, in_thought, opens_thought, verdicts, with_keys
@@ -246,7 +249,7 @@ class GroupAdvantage:
             grades, ends = [v.grade for v in found], [v.answer_end for v in found]
             rewards = [Reward(float(grade is Grade.CORRECT)) for grade in grades]
         else:
-            problems = [Problem("", _text(prompt), "") for prompt in prompts]
+            problems = [Problem(digest(prompt), _text(prompt), "") for prompt in prompts]
             columns = {"prompts": prompts, "completions": completions, "completion_ids": tokens, **inputs}
             rewards, ends = self.outcome(**columns), self._ends_given(columns)
         rows = []
@@ -334,8 +337,13 @@ class GroupAdvantage:
             return [self.problems[name] for name in inputs["problem"]]
         columns = {name: column for name, column in inputs.items() if isinstance(column, list)} | {"prompt": prompts}
         rows = [{name: column[i] for name, column in columns.items()} for i in range(len(prompts))]
-        problems = [to_problem(row, f"row {i}", self.source, i) for i, row in enumerate(rows)]
-        return [self._letters.get((problem.question, problem.answer), problem) for problem in problems]
+        problems = []
+        for i, row in enumerate(rows):
+            found = to_problem(row, f"row {i}", self.source)
+            if first_value(row, COLUMNS["id"]) is None:  # methods keep what they know of a problem by its id
+                found = replace(found, id=digest(found.prompt, found.answer))
+            problems.append(self._letters.get((found.question, found.answer), found))
+        return problems
 
     def _read(self, trainer: Any) -> None:
         """Read the trainer's data sets, so that a row that cannot be graded is an error before anything is trained on.

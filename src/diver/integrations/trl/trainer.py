@@ -24,6 +24,7 @@ It relies on these properties of TRL 1.16; docs/engines/trl.md#divertrainer has 
                                           consecutive rows
 """
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -80,6 +81,11 @@ class GroupOutcome(GroupAdvantage):
         pairs = [pair for group in sampled for pair in zip(group.rollouts, group.outcomes.tolist(), strict=True)]
         return [rollout.replace(advantage=outcome) for rollout, outcome in pairs[own]]  # TRL is given the advantage
 
+    def restart(self) -> None:
+        """Forget the batches so far: they belong to no step."""
+        self._place = (None, 0, 0)
+        self.times.clear()
+
 
 class Sampled(NamedTuple):
     """The tokens of a sampled row.
@@ -125,6 +131,7 @@ class DiverTrainer(GRPOTrainer):
 
     config = staticmethod(partial(config, seam=TRAINER))
     _buffered_inputs: list[dict[str, Any]] | None
+    _metrics: dict[str, dict[str, list[float]]]
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
@@ -158,8 +165,13 @@ class DiverTrainer(GRPOTrainer):
                 f"method {method.name!r}: replay, and the selection of tokens or groups, take passes of the model "
                 "beside the update, which DiverTrainer does not make under DeepSpeed and FSDP; train without them"
             )
-        if method.selection.filter_groups and not hasattr(self.pool, "__len__"):
+        if (method.selection.filter_groups or method.start_samples) and not hasattr(self.pool, "__len__"):
             raise DiverError(f"method {method.name!r}: samples further problems, which a stream does not have")
+        if method.start_samples not in (0, self.num_generations):
+            raise DiverError(
+                f"method.start_responses = {method.start_samples}: DiverTrainer samples num_generations = "
+                f"{self.num_generations} responses to each prompt, also before training; set it to that"
+            )
 
     @property
     def _each(self) -> int:
@@ -170,6 +182,8 @@ class DiverTrainer(GRPOTrainer):
         if not self.model.training:
             return super()._prepare_inputs(generation_batch)
         if self._step % self._each == 0 or self._buffered_inputs is None:
+            if self.outcome.method.start_samples and not self._step:
+                self._sample_start()
             self._buffered_inputs = [*self._planned(*self._rollouts(generation_batch))]
         return self._buffered_inputs[self._step % self.args.steps_per_generation]
 
@@ -179,26 +193,69 @@ class DiverTrainer(GRPOTrainer):
         shaped: list[Group] = []
         tokens: list[list[Sampled]] = []
         for batch in range(selection.max_num_gen_batches if selection.filter_groups else 1):
-            scored = super()._generate_and_score_completions(self._next_rows() if selection.filter_groups else rows)
+            rows = self._next_rows() if selection.filter_groups else rows
+            groups, found = self._sampled(rows)
             if batch == 0:
                 self.progress = outcome.progress
-            tokens += self._gathered(scored)
-            groups = [_with_tokens(*pair) for pair in zip(outcome.sampled, tokens[len(shaped) :], strict=True)]
-            if "logprobs" in outcome.method.needs and "old_per_token_logps" not in scored:
-                groups = self._with_logprobs(groups)
+            self._retry(rows, groups, found)
+            tokens += found
             shaped += outcome.shaped(groups, self.progress, self.state_of_method)
             shaped, enough = without_surplus(shaped, self.problems)
             if enough:
                 break
         return shaped, tokens
 
+    def _sampled(self, rows: Sequence[Any]) -> tuple[list[Group], list[list[Sampled]]]:
+        """Graded groups of these rows of this process and of those of the others, and the tokens of each."""
+        scored = super()._generate_and_score_completions([*rows])
+        tokens = self._gathered(scored)
+        groups = [_with_tokens(*pair) for pair in zip(self.outcome.sampled, tokens, strict=True)]
+        if {"logprobs", "start"} & self.outcome.method.needs and "old_per_token_logps" not in scored:
+            groups = self._with_logprobs(groups)
+        return groups, tokens
+
+    def _beside(self, rows: Sequence[Any]) -> tuple[list[Group], list[list[Sampled]]]:
+        """`_sampled` of rows beside those of the generation, which TRL's own metrics leave out."""
+        metrics = copy.deepcopy(self._metrics)
+        found = self._sampled(self._part(rows))
+        self._metrics = metrics
+        return found
+
+    def _sample_start(self) -> None:
+        """Enter the method's responses of the policy before training into its state, for every problem."""
+        for first in range(0, len(self.pool), self.problems):
+            numbers = range(first, min(first + self.problems, len(self.pool)))
+            # The processes have equal parts, so the last batch is filled up; what it has twice is left out.
+            filled = np.repeat(np.resize(numbers, self.problems), self.num_generations)
+            for group in self._beside([self.pool[i] for i in filled.tolist()])[0][: len(numbers)]:
+                self.outcome.method.update_start(group, self.state_of_method)
+        self.outcome.restart()
+
+    def _retry(self, rows: Sequence[Any], groups: list[Group], tokens: list[list[Sampled]]) -> None:
+        """Sample the groups without a correct response again, and add the new responses to them."""
+        method, size = self.outcome.method, self.num_generations
+        every = gather_object([*rows]) if method.selection.retries else []
+        for _ in range(method.selection.retries):
+            graded = (not np.isnan(group.outcomes).any() for group in groups)
+            unsolved = [i for i, g in enumerate(graded) if g and not method.correct(groups[i]).any()]
+            if not unsolved:
+                return
+            again = np.resize(unsolved, self.problems).tolist()
+            more = self._beside([row for i in again for row in every[i * size : (i + 1) * size]])
+            for i, group, found in zip(unsolved, *more, strict=False):
+                groups[i], tokens[i] = groups[i].joined(group), tokens[i] + found
+
     def _next_rows(self) -> list[Any]:
         """This process's rows of the next batch, in the order of the built-in trainer."""
         state = self.state_of_method
         number = state[BATCHES] = state.get(BATCHES, 0) + 1
         index = np.repeat(draw_indices(number, self.problems, len(self.pool), self.args.seed), self.num_generations)
-        part = np.array_split(index, self.accelerator.num_processes)[self.accelerator.process_index]
-        return [self.pool[i] for i in part.tolist()]
+        return [self.pool[i] for i in self._part(index.tolist())]
+
+    def _part(self, rows: Sequence[Any]) -> Sequence[Any]:
+        """This process's part of the rows of all."""
+        each = len(rows) // self.accelerator.num_processes
+        return rows[self.accelerator.process_index * each :][:each]
 
     def _gathered(self, scored: Mapping[str, Tensor]) -> list[list[Sampled]]:
         """The tokens of the rows of all processes, by group."""
@@ -397,6 +454,12 @@ class DiverTrainer(GRPOTrainer):
         for name, value in self.outcome.reported(shaped, self.progress, further).items():
             self._metrics["train"][name].append(value)
         rollouts = [rollout for group in shaped for rollout in group.rollouts]
+        if method.selection.retries:  # TRL has the rows that were sampled last
+            self._logs["rewards"].clear()
+            name = self.reward_func_names[self.reward_funcs.index(self.outcome)]
+            self._logs["rewards"][name].extend(outcome for group in shaped for outcome in group.outcomes.tolist())
+            self._logs["prompt"].extend(group.prompt for group in shaped for _ in group.rollouts)
+            self._logs["completion"].extend(rollout.response for rollout in rollouts)
         self._logs["advantages"].clear()  # TRL's own: the outcomes without their mean
         self._logs["advantages"].extend(rollout.advantage for rollout in rollouts)
         for name, column in self.outcome.columns_of(rollouts).items():
