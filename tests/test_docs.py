@@ -46,7 +46,7 @@ RUN_BY = {  # (page, language): the number of its snippets, and the file of the 
 }
 NOT_RUN = {  # printed output, and settings of trainers that no test installs: words by which the page says so
     ("docs/browse.md", ""): (1, "prints a table with one row per model"),
-    ("docs/first-own-run.md", "text"): (3, "the output of a run on a busy machine"),
+    ("docs/first-own-run.md", "text"): (3, "the output of two runs"),
     ("docs/measure.md", ""): (1, "It prints a table with one column per path"),
     ("docs/recipes/areal.md", "yaml"): (1, "AReaL was not run"),
     ("docs/recipes/roll.md", "yaml"): (1, "ROLL was not run"),
