@@ -709,6 +709,16 @@ def test_prompts_with_images_are_compared_by_their_text():
     assert [group.prompt for group in seen] == ["1+1?", "again, 1+1?"]
 
 
+def test_problems_are_told_apart_by_what_the_policy_saw():
+    """Two rows ask the same question after other texts; two have the same prompt and another seed of their game."""
+    seen = []
+    reward = adapter("grpo", arguments(), on_step=lambda *given: seen.extend(given[1]))
+    reward(**Batch().given, question=["1+1?"] * 8)
+    reward(**Batch().given | {"prompts": ["1+1?"] * 8}, meta=[{"seed": 0}] * 4 + [{"seed": 1}] * 4)
+    first, second, *games = [group.problem.id for group in seen]
+    assert first != second and len({*games}) == 2
+
+
 def test_the_column_of_problems_may_not_be_removed():
     problem = Problem("p", "1+1?", "2")
     reward = adapter("grpo", arguments(), problems={"p": problem})

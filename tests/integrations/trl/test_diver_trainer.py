@@ -22,6 +22,7 @@ if installed() < (1, 16):
     pytest.skip("DiverTrainer is for TRL 1.16", allow_module_level=True)
 
 import numpy as np
+import pandas as pd
 import torch
 import trl
 from peft import LoraConfig
@@ -273,6 +274,39 @@ def test_what_no_update_of_whole_groups_can_be_made_of_is_refused(tmp_path):
 def test_the_example_of_the_page_trains(tmp_path, monkeypatch):
     _, given = run_example(example("DiverTrainer"), tmp_path, monkeypatch, **names_of_page())
     assert given["reward"].method.name == "verified-replay" and given["reward"].sampled
+
+
+def test_retries_keep_the_fields_of_each_row_and_the_table_of_completions(tmp_path):
+    """A rollout_func writes a field into each row, and an evaluation adds rows of its own to the table."""
+
+    def rollout(prompts, trainer):
+        ids, _, _ = trainer._tokenize_prompts(prompts)
+        completions, _ = trainer._generate_single_turn(ids, None, {}, G)
+        totals = [sum(row) for row in completions]
+        return {"prompt_ids": ids, "completion_ids": completions, "logprobs": None, "total": totals}
+
+    def outcome(completion_ids, total, **_):
+        assert total == [sum(row) for row in completion_ids]
+        return [float(number % 5 == 0) for number in total]
+
+    method = named("grpo", selection={"retries": 2})
+    rows = made(tmp_path / "rows", named("grpo")).trainer.train_dataset.select(range(1))
+    evaluation = {"eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": 4, "eval_dataset": rows}
+    table = {"log_completions": True, "logging_steps": 1}
+    record = made(tmp_path, method, rollout_func=rollout, outcome=outcome, **evaluation, **table)
+    record.trainer.train()
+    assert check_updates(record.generations, method).retried
+    (first, *_) = sorted(tmp_path.glob("completions/*.parquet"))
+    found = pd.read_parquet(first)
+    (name,) = record.trainer.reward_func_names
+    assert len(found) == P * G and (found[name] == found["outcome"]).all()
+    rows = [(group.prompt, r.response, r.advantage) for group in record.generations[0].groups for r in group.rollouts]
+    told = [*zip(found["prompt"], found["completion"], found["advantage"], strict=True)][:-4]  # the last are evaluated
+    last = rows[-P * G + 4 :]
+    assert [row[:2] for row in told] == [row[:2] for row in last]
+    assert [row[2] for row in told] == pytest.approx([row[2] for row in last])
+    tokens = [row["num_tokens"] for row in record.trainer.state.log_history if "num_tokens" in row]
+    assert tokens[-1] == record.trainer.state.num_input_tokens_seen
 
 
 @pytest.mark.parametrize("own", [False, True])

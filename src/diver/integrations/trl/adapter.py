@@ -249,7 +249,9 @@ class GroupAdvantage:
             grades, ends = [v.grade for v in found], [v.answer_end for v in found]
             rewards = [Reward(float(grade is Grade.CORRECT)) for grade in grades]
         else:
-            problems = [Problem(digest(prompt), _text(prompt), "") for prompt in prompts]
+            ids, texts = first_value(inputs, COLUMNS["id"]) or [None] * len(prompts), [*map(_text, prompts)]
+            names = [digest(text) if known is None else str(known) for known, text in zip(ids, texts, strict=True)]
+            problems = [Problem(name, text, "") for name, text in zip(names, texts, strict=True)]
             columns = {"prompts": prompts, "completions": completions, "completion_ids": tokens, **inputs}
             rewards, ends = self.outcome(**columns), self._ends_given(columns)
         rows = []
@@ -341,8 +343,11 @@ class GroupAdvantage:
         for i, row in enumerate(rows):
             found = to_problem(row, f"row {i}", self.source)
             if first_value(row, COLUMNS["id"]) is None:  # methods keep what they know of a problem by its id
-                found = replace(found, id=digest(found.prompt, found.answer))
-            problems.append(self._letters.get((found.question, found.answer), found))
+                meta = {name: str(value) for name, value in found.meta.items()}
+                found = replace(found, id=digest(_text(prompts[i]), found.answer, meta))
+            if letter := self._letters.get((found.question, found.answer)):
+                found = replace(found, answer=letter.answer, verifier=letter.verifier)
+            problems.append(found)
         return problems
 
     def _read(self, trainer: Any) -> None:
@@ -359,6 +364,13 @@ class GroupAdvantage:
             problems = [to_problem(row, f"{name}[{i}]", self.source, i) for i, row in enumerate(rows)]
             for problem in problems:
                 get_grader(problem.verifier, "verifier").check(problem, f"{name}: ")
+            by_id = {problem.id: problem.prompt for problem in problems}
+            twice = next((i for i, p in enumerate(problems) if p.prompt != by_id[p.id]), None)
+            if twice is not None and "state" in self.method.needs:
+                raise DiverError(
+                    f"{name}[{twice}]: another prompt has the id {problems[twice].id!r}, too, by which method "
+                    f"{self.method.name!r} knows a problem; give each problem its own, or no column of ids"
+                )
             counted, _ = counted_options(problems, self.source, name)
             self._letters |= {(problems[i].question, problems[i].answer): new for i, new in counted.items()}
 

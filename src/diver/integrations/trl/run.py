@@ -55,6 +55,7 @@ class RunRecorder(TrainerCallback):
         self.folder, self.updates, self.stop = folder, updates, stop
         self.started = self.sampled = time.perf_counter()
         self.ours: set[str] = set()
+        self.outcome: GroupOutcome
         self.generation_config = GenerationConfig()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -74,7 +75,8 @@ class RunRecorder(TrainerCallback):
             return
         ours = {name: value for name, value in logs.items() if name in self.ours}
         trls = {name: logs[key] for name, key in METRICS.items() if key in logs}
-        before = self.sampled - self.started - logs["time/verify"] - logs["time/diversity"]
+        started = max(self.started, self.outcome.began)
+        before = self.sampled - started - logs["time/verify"] - logs["time/diversity"]
         times = {"time/sample": before, "time/update": time.perf_counter() - self.sampled}
         step, row = state.global_step // self.updates, {**ours, **trls, **times}
         self.folder.append("metrics.jsonl", {"step": step, **row})
@@ -125,6 +127,8 @@ def run(recipe: Recipe) -> None:
         problems={problem.id: problem for problem in problems.problems},
         on_step=recorder.on_rollouts if recorder else None,
     )
+    if recorder:
+        recorder.outcome = reward
     # The rows of all steps, one after another, as the built-in trainer takes the problems: TRL's own shuffling begins
     # anew when a run resumes, so after the first epoch it would repeat the first one's order.
     rows, seed = Dataset.from_list(_rows(problems, tokenizer)), recipe.run.seed

@@ -25,6 +25,7 @@ It relies on these properties of TRL 1.16; docs/engines/trl.md#divertrainer has 
 """
 
 import copy
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -73,6 +74,7 @@ class GroupOutcome(GroupAdvantage):
 
     stock = False
     seam = TRAINER
+    began = 0.0  # when the first step began, if the method sampled before it
 
     def _trained(
         self, sampled: Sequence[Group], progress: Progress, own: slice, inputs: Mapping[str, Any]
@@ -83,7 +85,7 @@ class GroupOutcome(GroupAdvantage):
 
     def restart(self) -> None:
         """Forget the batches so far: they belong to no step."""
-        self._place = (None, 0, 0)
+        self._place, self.began = (None, 0, 0), time.perf_counter()
         self.times.clear()
 
 
@@ -207,10 +209,10 @@ class DiverTrainer(GRPOTrainer):
 
     def _sampled(self, rows: Sequence[Any]) -> tuple[list[Group], list[list[Sampled]]]:
         """Graded groups of these rows of this process and of those of the others, and the tokens of each."""
-        scored = super()._generate_and_score_completions([*rows])
+        scored = super()._generate_and_score_completions([{**row} for row in rows])  # TRL writes into them
         tokens = self._gathered(scored)
         groups = [_with_tokens(*pair) for pair in zip(self.outcome.sampled, tokens, strict=True)]
-        if {"logprobs", "start"} & self.outcome.method.needs and "old_per_token_logps" not in scored:
+        if "logprobs" in self.outcome.method.needs and "old_per_token_logps" not in scored:
             groups = self._with_logprobs(groups)
         return groups, tokens
 
@@ -219,6 +221,7 @@ class DiverTrainer(GRPOTrainer):
         metrics = copy.deepcopy(self._metrics)
         found = self._sampled(self._part(rows))
         self._metrics = metrics
+        self._metrics["train"]["num_tokens"] = [self.state.num_input_tokens_seen]  # a total, and no mean
         return found
 
     def _sample_start(self) -> None:
@@ -227,7 +230,10 @@ class DiverTrainer(GRPOTrainer):
             numbers = range(first, min(first + self.problems, len(self.pool)))
             # The processes have equal parts, so the last batch is filled up; what it has twice is left out.
             filled = np.repeat(np.resize(numbers, self.problems), self.num_generations)
-            for group in self._beside([self.pool[i] for i in filled.tolist()])[0][: len(numbers)]:
+            groups, _ = self._beside([self.pool[i] for i in filled.tolist()])
+            if any(rollout.logprobs is None for group in groups for rollout in group.rollouts):
+                groups = self._with_logprobs(groups)
+            for group in groups[: len(numbers)]:
                 self.outcome.method.update_start(group, self.state_of_method)
         self.outcome.restart()
 
@@ -243,7 +249,8 @@ class DiverTrainer(GRPOTrainer):
             again = np.resize(unsolved, self.problems).tolist()
             more = self._beside([row for i in again for row in every[i * size : (i + 1) * size]])
             for i, group, found in zip(unsolved, *more, strict=False):
-                groups[i], tokens[i] = groups[i].joined(group), tokens[i] + found
+                if not np.isnan(group.outcomes).any():
+                    groups[i], tokens[i] = groups[i].joined(group), tokens[i] + found
 
     def _next_rows(self) -> list[Any]:
         """This process's rows of the next batch, in the order of the built-in trainer."""
@@ -454,16 +461,28 @@ class DiverTrainer(GRPOTrainer):
         for name, value in self.outcome.reported(shaped, self.progress, further).items():
             self._metrics["train"][name].append(value)
         rollouts = [rollout for group in shaped for rollout in group.rollouts]
-        if method.selection.retries:  # TRL has the rows that were sampled last
-            self._logs["rewards"].clear()
-            name = self.reward_func_names[self.reward_funcs.index(self.outcome)]
-            self._logs["rewards"][name].extend(outcome for group in shaped for outcome in group.outcomes.tolist())
-            self._logs["prompt"].extend(group.prompt for group in shaped for _ in group.rollouts)
-            self._logs["completion"].extend(rollout.response for rollout in rollouts)
+        if method.selection.retries:
+            self._table_of(shaped)
         self._logs["advantages"].clear()  # TRL's own: the outcomes without their mean
         self._logs["advantages"].extend(rollout.advantage for rollout in rollouts)
         for name, column in self.outcome.columns_of(rollouts).items():
             self._logs["extra"][name].extend(column)
+
+    def _table_of(self, shaped: Sequence[Group]) -> None:
+        """The rows of these groups in the table of completions, in which TRL has those that were sampled last. What
+        others wrote into it is unknown."""
+        rows = [(group, rollout) for group in shaped for rollout in group.rollouts]
+        for name, function in zip(self.reward_func_names, self.reward_funcs, strict=True):
+            outcomes = [r.reward.outcome if r.reward and function is self.outcome else np.nan for _, r in rows]
+            self._logs["rewards"][name].extend(outcomes)
+        for column in self._logs["extra"].values():
+            column.extend([None] * len(rows))
+        chat = isinstance(self._logs["prompt"][-1], list)
+        for name, role, texts in (
+            ("prompt", "user", [group.prompt for group, _ in rows]),
+            ("completion", "assistant", [rollout.response for _, rollout in rows]),
+        ):
+            self._logs[name].extend([{"role": role, "content": text}] if chat else text for text in texts)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         path = Path(self._get_output_dir(trial=trial), f"checkpoint-{self.state.global_step}")
