@@ -333,7 +333,7 @@ class Linear(torch.nn.Linear):
     """torch's layer with another product: the same weights, and results but for rounding.
 
     torch multiplies float32 matrices by MKL. torch also has oneDNN, which takes 0.8 of the CPU seconds of a rollout
-    batch and its update on an AMD processor with AVX-512. On the same processor without AVX-512 both take the same
+    batch and its update on an AMD processor with AVX-512. On another one, and without AVX-512, both take the same
     (benchmarks/engine.py, "without products by oneDNN"). The two differ by rounding, so a choice by a measurement at
     the start could change the numbers of a run that is resumed. What the processor can do is the same at each start.
     """
