@@ -95,8 +95,7 @@ def test_the_baseline_is_that_of_all_responses_to_a_problem():
 
 def test_who_retries_and_who_refuses():
     refused = refusals(method_named("grpo", selection={"retries": 3}))
-    assert "built-in" not in refused
-    assert refused["DiverTrainer"] == "method 'grpo' needs retries, which DiverTrainer does not provide"
+    assert {"built-in", "DiverTrainer"}.isdisjoint(refused)
     assert refused["verl"] == "method 'grpo' needs retries, which verl does not provide"
     with pytest.raises(DiverError, match="selection.retries: pkpo needs groups of one size, and retried ones are larg"):
         method_named("pkpo", selection={"retries": 3})
