@@ -100,8 +100,8 @@ outcome-ucb-con   B . D V . . . . A
 outcome-ucb-mean  B . D V . . . . A
 bbg               B T D V M S K C A
 mmpo              B T D V M S K C A
-dph-rl            B . . . . . . . .
-pba               B . . . . . . . .
+dph-rl            B . D . . . . . .
+pba               B . D . . . . . .
 """.strip().splitlines()
 )
 
