@@ -12,6 +12,7 @@ from diver.methods.base import Selection
 from diver.methods.grpo import ClipHigher
 from diver.methods.pass_at_k import PassAtK
 from diver.recipe import sections
+from diver.recipe.data import Data
 from diver.recipe.load import RecipeArguments, load_recipe, parse_arguments
 from diver.recipe.recipe import SECTIONS, Recipe, make_recipe
 from diver.recipe.run import open_run
@@ -370,3 +371,9 @@ def test_an_overlong_penalty_that_is_never_full_is_refused():
     assert make_recipe(table).method.overlong.max_tokens == 40
     table["method"] = {"name": "clip-higher"}  # without a penalty there is no limit
     assert not make_recipe(table).method.overlong
+
+
+def test_the_range_of_an_optional_number_is_checked_in_python():
+    assert Data(path="maze", limit=None).limit is None and Data(path="maze", limit=1).limit == 1
+    with pytest.raises(ValueError, match="^limit must be .*, not 0$"):
+        Data(path="maze", limit=0)

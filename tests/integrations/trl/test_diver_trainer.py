@@ -319,6 +319,15 @@ def test_problems_without_an_id_are_told_apart(tmp_path, own):
     assert len({group.problem.id for group in groups}) == len({group.prompt for group in groups}) == 2 * P
 
 
+@pytest.mark.parametrize("outcome", [None, lambda completion_ids, **_: [0.0] * len(completion_ids)])
+def test_one_id_of_two_prompts_is_refused_where_a_method_keeps_a_state(tmp_path, outcome):
+    ids = [*range(15), 3]
+    method = named("dph-rl", start_responses=G)
+    with pytest.raises(DiverError, match=r"train_dataset\[15\]: another prompt has the id '?3'?, too, by which method"):
+        made(tmp_path, method, ids=ids, outcome=outcome)
+    assert made(tmp_path, named("grpo"), ids=ids, outcome=outcome)  # keeps nothing
+
+
 def test_every_method_is_carried():
     assert not [name for name in METHODS if "DiverTrainer" in refusals(named(name))]
 

@@ -376,6 +376,8 @@ def test_a_comparison_in_the_common_frame_changes_the_method_alone(tmp_path):
         method = method_named(name, frame="common", **keys)
         trainer = one_step(tmp_path / name, partial(GroupAdvantage, method), method=method)
         trainer.train()
+        (reward,) = trainer.reward_funcs
+        assert reward.method.name == name and all(getattr(reward.method, key) == keys[key] for key in keys)
         objectives.append({field: getattr(trainer.args, field) for field in config("clip-higher")})
     assert all(objective == objectives[0] for objective in objectives)
     assert (objectives[0]["epsilon"], objectives[0]["epsilon_high"]) == (0.2, 0.28)

@@ -74,7 +74,7 @@ def weights_of(model):
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
 
 
-def made(folder, method, *, rows=16, outcome=None, verifier="countdown", **options):
+def made(folder, method, *, rows=16, outcome=None, verifier="countdown", ids=None, **options):
     """A trainer with its record: two optimizer steps of two micro-batches on each generation."""
     batch = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2, "steps_per_generation": 4}
     batch |= {"num_generations": G, "max_completion_length": LIMIT, "max_steps": 4, "seed": SEED}
@@ -94,6 +94,7 @@ def made(folder, method, *, rows=16, outcome=None, verifier="countdown", **optio
         {"prompt": p.prompt, "answer": p.answer, "meta": dict(p.meta)}
         for p in problems(Countdown(), rows, held_out=False)
     ]
+    found = [row | {"id": name} for row, name in zip(found, ids, strict=True)] if ids else found
     data = {"train_dataset": Dataset.from_list(found), "processing_class": tokenizer, "callbacks": [record], **given}
     record.trainer = DiverTrainer(str(policy_folder()), reward, args=args, **data)
     return record

@@ -364,13 +364,6 @@ class GroupAdvantage:
             problems = [to_problem(row, f"{name}[{i}]", self.source, i) for i, row in enumerate(rows)]
             for problem in problems:
                 get_grader(problem.verifier, "verifier").check(problem, f"{name}: ")
-            by_id = {problem.id: problem.prompt for problem in problems}
-            twice = next((i for i, p in enumerate(problems) if p.prompt != by_id[p.id]), None)
-            if twice is not None and "state" in self.method.needs:
-                raise DiverError(
-                    f"{name}[{twice}]: another prompt has the id {problems[twice].id!r}, too, by which method "
-                    f"{self.method.name!r} knows a problem; give each problem its own, or no column of ids"
-                )
             counted, _ = counted_options(problems, self.source, name)
             self._letters |= {(problems[i].question, problems[i].answer): new for i, new in counted.items()}
 
@@ -412,6 +405,18 @@ class GroupAdvantage:
         steps = math.ceil(state.max_steps * accumulated / each)
         folder, first = Path(self.args.output_dir), PartialState().is_main_process
         return Progress(step, schedule_steps(folder, step, steps, write=first))
+
+
+def check_ids(rows: Any, method: str) -> None:
+    """DiverError if rows with different prompts have one id, by which a method would keep them as one problem."""
+    prompts: dict[str, Any] = {}
+    for i, row in enumerate(rows):
+        name, prompt = first_value(row, COLUMNS["id"]), row.get("prompt")
+        if name is not None and prompts.setdefault(str(name), prompt) != prompt:
+            raise DiverError(
+                f"train_dataset[{i}]: another prompt has the id {name!r}, too, by which method {method!r} knows a "
+                "problem; give each problem its own, or no column of ids"
+            )
 
 
 def gathered(

@@ -41,7 +41,7 @@ from trl import GRPOTrainer
 from diver.core.seeds import draw_indices, stream_seed
 from diver.core.turns import turns_of_tokens, with_tokens
 from diver.core.types import DiverError, Group, Progress, Rollout, State, without_surplus
-from diver.integrations.trl.adapter import GroupAdvantage
+from diver.integrations.trl.adapter import GroupAdvantage, check_ids
 from diver.integrations.trl.objective import TRAINER, config
 from diver.losses.base import Tokens, kl_to_reference, row_weights
 from diver.methods import check_replayed
@@ -169,6 +169,8 @@ class DiverTrainer(GRPOTrainer):
             )
         if (method.selection.filter_groups or method.start_samples) and not hasattr(self.pool, "__len__"):
             raise DiverError(f"method {method.name!r}: samples further problems, which a stream does not have")
+        if "state" in method.needs and self.outcome.problems is None and hasattr(self.pool, "__len__"):
+            check_ids(self.pool, method.name)
         if method.start_samples not in (0, self.num_generations):
             raise DiverError(
                 f"method.start_responses = {method.start_samples}: DiverTrainer samples num_generations = "
