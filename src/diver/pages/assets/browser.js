@@ -56,7 +56,7 @@ function drawBrowser(root, data, names) {
       if (control.value !== state[key]) control.value = state[key] = START[key];
     }
     refresh();
-    if (linked) root.closest("section").scrollIntoView();
+    if (linked) root.closest("section").scrollIntoView({ behavior: "instant" });
   };
   list.addEventListener("keydown", (event) => {
     const now = state.shown.indexOf(state.selected), last = state.shown.length - 1;
