@@ -173,7 +173,7 @@ def test_a_method_that_is_no_name_and_a_loss_that_is_no_table(table, told):
         ("[sample]\ngroup_size = 1", r"mine.toml: sample.group_size: must be at least 2, not 1"),
         ("[method]\nname = 'divr-mix'", r"mine.toml: method.name: unknown choice 'divr-mix', did you mean 'diver-mix'"),
         ("[method.shaping]\ncoeff = 1.0", r"mine.toml: method.shaping.coeff: unknown key, did you mean 'coef'"),
-        ("train = 3", r"mine.toml: train must be a section"),
+        ("train = 3", r"mine.toml: train: should be a table, not 3"),
         (
             "[method]\nname = 'pass-at-k'\nk = 8",
             r"mine.toml: method.k is 8 with sample.group_size = 8: k",

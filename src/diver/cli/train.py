@@ -15,7 +15,7 @@ from tqdm import tqdm
 from diver.cli.engines import by_trl, by_verl, keys_of, notes_of
 from diver.core.files import table
 from diver.core.run_folder import RunFolder, set_aside
-from diver.core.settings import Errors
+from diver.core.settings import Errors, PositiveInt
 from diver.core.types import DiverError
 from diver.recipe.load import RecipeArguments, parse_arguments, parse_seeds
 from diver.recipe.recipe import Recipe, make_recipe
@@ -44,7 +44,7 @@ class TrainArguments(RecipeArguments):
     """Rename an existing run folder to FOLDER.1 and begin anew. Built-in engine only."""
     seeds: str | None = None
     """One run for each seed: 0..4 or 0,3,7. The folders are FOLDER/seed_N. Built-in engine only."""
-    jobs: int = 1
+    jobs: PositiveInt = 1
     """Runs of --seeds in parallel, one thread each."""
     problems_only: bool = False
     """Write the problems in verl's layout, and stop (verl only)."""
@@ -107,7 +107,6 @@ def check_flags(arguments: TrainArguments, args: Sequence[str], options: Sequenc
     seed_given = any(word.partition("=")[0] == "--run.seed" for word in args)
     other, only = engine != "builtin", "only the built-in engine has it"
     for wrong, message in (
-        (jobs < 1, f"command line: --jobs: should be greater than 0, not {jobs}"),
         (other and arguments.restart, f"command line: --restart: {only}; give another --run.folder"),
         (other and seeds, f"command line: --seeds: {only}; give --run.seed and --run.folder, once for each seed"),
         (engine != "verl" and arguments.problems_only, "command line: --problems-only: is for --engine verl"),

@@ -5,7 +5,6 @@ import errno
 import fcntl
 import json
 import math
-import mmap
 import os
 import platform
 import sys
@@ -40,16 +39,23 @@ def write_parts(path: Path, parts: Iterable[bytes]) -> None:
     make_folder(path.parent)
     aside = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex[:8]}.part")
     try:
-        with open(aside, "wb") as file:
+        with named_in_errors(path), open(aside, "wb") as file:
             file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(aside, path)
-    except OSError as e:
-        e.filename = str(path)  # the error of a full disk does not name the file
-        raise
+            os.replace(aside, path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def named_in_errors(path: Path) -> Iterator[None]:
+    """Name this file in an OSError of the block: that of a full disk names none."""
+    try:
+        yield
+    except OSError as e:
+        e.filename = str(path)
+        raise
 
 
 def make_folder(path: Path) -> None:
@@ -63,12 +69,10 @@ def make_folder(path: Path) -> None:
 def check_folder(path: Path) -> None:
     """Raise what `make_folder`, or writing a file into the folder, would raise. Nothing is left behind."""
     try:
-        tempfile.TemporaryFile(dir=next(p for p in (path, *path.parents) if p.exists())).close()
+        with named_in_errors(path):
+            tempfile.TemporaryFile(dir=next(p for p in (path, *path.parents) if p.exists())).close()
     except (NotADirectoryError, FileNotFoundError):
         raise _not_here(path) from None
-    except OSError as e:
-        e.filename = str(path)
-        raise
 
 
 def _not_here(path: Path) -> DiverError:
@@ -215,33 +219,29 @@ class JsonlLog(contextlib.AbstractContextManager["JsonlLog", None]):
         if self._fd is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
-            if os.fstat(self._fd).st_size:  # an empty file cannot be mapped
-                with mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ) as content:
-                    whole = content.rfind(b"\n") + 1
-                os.ftruncate(self._fd, whole)  # a kill may have left half a row
+            with self.path.open("rb") as lines:  # a kill may have left half a row
+                os.ftruncate(self._fd, sum(len(line) for line in lines if line.endswith(b"\n")))
         fd = self._fd
         data = as_utf8(to_json(row) + "\n")
         size = os.fstat(fd).st_size
-        try:
-            while data:
-                data = data[os.write(fd, data) :]
-        except OSError as e:
-            with contextlib.suppress(OSError):
-                os.ftruncate(fd, size)
-            e.filename = str(self.path)
-            raise
+        with named_in_errors(self.path):
+            try:
+                while data:
+                    data = data[os.write(fd, data) :]
+            finally:
+                if data:
+                    with contextlib.suppress(OSError):
+                        os.ftruncate(fd, size)
 
     def close(self) -> None:
         """Sync the rows to the disk: after a loss of power, no file derived from them exists without them."""
         if self._fd is not None:
             fd, self._fd = self._fd, None
-            try:
-                os.fsync(fd)
-            except OSError as e:  # a network file system reports a full disk here
-                e.filename = str(self.path)
-                raise
-            finally:
-                os.close(fd)
+            with named_in_errors(self.path):  # a network file system reports a full disk here
+                try:
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
 
     def __exit__(self, *_: object) -> None:
         self.close()

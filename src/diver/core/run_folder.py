@@ -63,9 +63,7 @@ REQUIRED = frozenset({"problem", "sample", "response", "grade", "reward"})
 
 
 def rollout_row(step: int, index: int, group: Group, rollout: Rollout) -> dict[str, Any]:
-    """The row of a rollout in the group at `index` of the step. ValueError if the rollout has no reward."""
-    if rollout.reward is None:
-        raise ValueError(f"problem {group.problem.id!r}: a rollout without a reward has no row")
+    """The row of a rollout in the group at `index` of the step."""
     return {
         "step": step,
         "group": index,
@@ -75,7 +73,7 @@ def rollout_row(step: int, index: int, group: Group, rollout: Rollout) -> dict[s
         "answer": group.problem.answer,
         "response": rollout.response,
         "grade": rollout.grade,
-        "reward": rollout.reward.row(),
+        "reward": rollout.reward and rollout.reward.row(),
         "diversity": rollout.diversity,
         "advantage": rollout.advantage,
         "trained": rollout.trained,
@@ -122,10 +120,9 @@ def read_grade(value: Any, where: str) -> Grade | None:
 def _rollout(row: Mapping[str, Any], where: str) -> Rollout:
     if missing := REQUIRED - row.keys():
         raise DiverError(f"{where}: has no {', '.join(sorted(missing))}, so it is no rollout of `diver train`")
-    if not isinstance(row["response"], str):
-        raise DiverError(f"{where}: a response must be a text, not {row['response']!r:.60}")
-    if not isinstance(row["sample"], int):
-        raise DiverError(f"{where}: sample must be an index, not {row['sample']!r:.60}")
+    for name, kind, noun in (("response", str, "a text"), ("sample", int, "an index")):
+        if not isinstance(row[name], kind):
+            raise DiverError(f"{where}: {name} must be {noun}, not {row[name]!r:.60}")
     reward, length = table(row, "reward"), number(row.get("length"))
     parts = {name: value for name in Reward._fields if not math.isnan(value := number(reward.get(name)))}
     if reward.get("outcome") is not None and "outcome" not in parts:

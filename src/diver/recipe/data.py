@@ -171,14 +171,12 @@ class Data(Source):
 class Entry(NamedTuple):
     """A testbed: a task whose problems are generated, with an exact verifier and a starting policy.
 
-    Its problems are a function in `diver.tasks.testbeds.PROBLEMS`, or an entry point of the group `diver.testbeds`. Its
-    grader is one of `diver.grading.GRADERS` or an environment.
+    It needs the extra of its name, if there is one. Its problems are a function in `diver.tasks.testbeds.PROBLEMS`, or
+    an entry point of the group `diver.testbeds`. Its grader is one of `diver.grading.GRADERS` or an environment.
     """
 
     settings: str
     """The section of `data` with the settings of its problems."""
-    extra: str = ""
-    """The extra of this package that the testbed needs."""
     tasks: bool = False
     """Whether it has tasks, named after a colon."""
 
@@ -187,7 +185,7 @@ TESTBEDS = {
     "countdown": Entry("countdown"),
     "maze": Entry("maze"),
     "textworld": Entry("textworld"),
-    "reasoning-gym": Entry("reasoning_gym", extra="reasoning-gym", tasks=True),
+    "reasoning-gym": Entry("reasoning_gym", tasks=True),
 }
 
 POLICIES = ("countdown", *STUDIES["policies"])

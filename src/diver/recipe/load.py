@@ -79,20 +79,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise DiverError(no_file(path)) from None
-    except (OSError, UnicodeDecodeError) as e:
-        raise DiverError(f"{path}: cannot be read ({e})") from None
-    except (ValueError, RecursionError) as e:  # ValueError: e.g. a number of over 4,300 digits
+    except (OSError, ValueError, RecursionError) as e:  # ValueError: e.g. a number of over 4,300 digits
         raise DiverError(f"{path}: is not TOML: {e}") from None
-    errors, sections = Errors(), {}
-    for section, body in table.items():
-        with errors.collected():
-            choose(section, SECTIONS, f"{path}: section")
-            if not isinstance(body, dict):
-                raise DiverError(f"{path}: {section} must be a section, [{section}]")
-            sections[section] = body
-    with errors.collected():
-        checked(path, lambda: make_sections(sections))
-    errors.raise_found()
+    checked(path, lambda: make_sections(table))
     return merge({"run": {"folder": f"runs/{path.stem}"}}, table)
 
 

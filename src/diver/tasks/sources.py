@@ -21,6 +21,7 @@ from typing import Any
 from diver.core.columns import COLUMNS, first_value, needed
 from diver.core.files import InvalidRow
 from diver.core.formats import Rows
+from diver.core.settings import choose
 from diver.core.types import DiverError, Problem
 from diver.grading import EnvironmentGrader, get_grader
 from diver.grading.choice import options_of, prompt_with_options
@@ -58,10 +59,8 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
         )
     if source.verifier != "auto":
         get_grader(source.verifier, f"{prefix}verifier")
-    if unknown := set(source.columns) - {*PARTS}:
-        raise DiverError(f"{prefix}columns: unknown {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")
-    if source.limit is not None and source.limit < 1:
-        raise DiverError(f"{prefix}limit: must be at least 1, not {source.limit}")
+    for part in source.columns:
+        choose(part, PARTS, f"{prefix}columns")
     rows, notes = read_rows(source, f"{prefix}path")
     if adapt:
         rows = adapted(rows, adapt, name)
