@@ -100,7 +100,7 @@ def test_a_row_that_is_no_rollout_is_named():
         ({}, "x:1: has no grade, problem, response, reward, sample"),
         (odd | {"response": None}, "x:1: response must be a text, not None"),
         (odd | {"sample": "0"}, "x:1: sample must be an index, not '0'"),
-        (odd | {"grade": ["correct"]}, r"x:1: unknown grade \['correct'\]; choose from correct"),
+        (odd | {"grade": ["correct"]}, r"x:1: grade: unknown choice \['correct'\], did you mean 'correct'"),
         (odd | {"reward": {"outcome": True}}, "x:1: an outcome must be"),
     ]:
         with pytest.raises(DiverError, match=message):

@@ -159,8 +159,8 @@ def train(recipe: Recipe, restart: bool = False) -> None:
     from diver.pages.run_record import summary_table
     from diver.train.trainer import Trainer
 
-    if restart and (aside := set_aside(recipe.folder)):
-        print(f"{recipe.folder}: now {aside}")
+    if restart:
+        set_aside(recipe.folder)
     with contextlib.closing(open_run(recipe)) as folder:
         if is_finished(recipe, folder):  # a kill may have come between the last save and the end of an older checkpoint
             before = table(folder.config, "recipe", "train").get("save_total_limit", 1)  # may change on resume
@@ -190,16 +190,14 @@ def train_seeds(arguments: TrainArguments) -> None:
     from diver.train.parallel import Run, run_all
 
     folder, given = arguments.recipe.folder, arguments.recipe.run
-    runs = {
-        seed: dataclasses.replace(given, seed=seed, folder=str(folder / f"seed_{seed}"))
-        for seed in parse_seeds(arguments.seeds or "")
-    }
-    recipes = [dataclasses.replace(arguments.recipe, run=run) for run in runs.values()]
+    seeds = {seed: str(folder / f"seed_{seed}") for seed in parse_seeds(arguments.seeds or "")}
+    runs = [dataclasses.replace(given, seed=seed, folder=path) for seed, path in seeds.items()]
+    recipes = [dataclasses.replace(arguments.recipe, run=run) for run in runs]
     if (folder / "config.json").exists():
         raise DiverError(f"{folder}: is the folder of one run; choose another run.folder for those of --seeds")
     for recipe in recipes:
-        if arguments.restart and not arguments.dry_run and (aside := set_aside(recipe.folder)):
-            print(f"{recipe.folder}: now {aside}")
+        if arguments.restart and not arguments.dry_run:
+            set_aside(recipe.folder)
         if not (arguments.restart and arguments.dry_run):
             with contextlib.closing(open_run(recipe)) as run:  # refuses another recipe's folder before training
                 if not is_finished(recipe, run) and (words := run.done_again(run.saved_step())):

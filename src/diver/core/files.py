@@ -18,17 +18,14 @@ from typing import IO, Any, Self
 
 from diver.core.types import DiverError
 
+ESCAPED = "backslashreplace"
+"""A lone surrogate, which UTF-8 cannot encode, becomes its escape."""
 NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK}
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a text as UTF-8, by `write_parts`."""
-    write_parts(path, [as_utf8(text)])
-
-
-def as_utf8(text: str) -> bytes:
-    """The text as UTF-8. A lone surrogate, which UTF-8 cannot encode, becomes its escape."""
-    return text.encode("utf-8", "backslashreplace")
+    write_parts(path, [text.encode(errors=ESCAPED)])
 
 
 def write_parts(path: Path, parts: Iterable[bytes]) -> None:
@@ -36,23 +33,31 @@ def write_parts(path: Path, parts: Iterable[bytes]) -> None:
 
     If two processes write at the same time, the last one wins.
     """
-    make_folder(path.parent)
     aside = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex[:8]}.part")
-    try:
-        with named_in_errors(path), open(aside, "wb") as file:
-            file.writelines(parts)
-            file.flush()
-            os.fsync(file.fileno())
+    with named_in_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(aside, "wb") as file:
+                file.writelines(parts)
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+        finally:
+            aside.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def named_in_errors(path: Path) -> Iterator[None]:
-    """Name this file in an OSError of the block: that of a full disk names none."""
+    """Name this file or folder in an OSError of the block: that of a full disk names none.
+
+    A place where nothing can be, under a file or in /proc, is a DiverError.
+    """
     try:
         yield
+    except (FileExistsError, NotADirectoryError, FileNotFoundError):
+        file = next((p for p in (path, *path.parents) if p.exists() and not p.is_dir()), None)
+        reason = f", {file} is a file" if file else ""
+        raise DiverError(f"{path}: no folder can be made here{reason}; name another") from None
     except OSError as e:
         e.filename = str(path)
         raise
@@ -60,25 +65,14 @@ def named_in_errors(path: Path) -> Iterator[None]:
 
 def make_folder(path: Path) -> None:
     """Make a folder and those above it. DiverError if one of them is a file, or in a place such as /proc."""
-    try:
+    with named_in_errors(path):
         path.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError, FileNotFoundError):
-        raise _not_here(path) from None
 
 
 def check_folder(path: Path) -> None:
     """Raise what `make_folder`, or writing a file into the folder, would raise. Nothing is left behind."""
-    try:
-        with named_in_errors(path):
-            tempfile.TemporaryFile(dir=next(p for p in (path, *path.parents) if p.exists())).close()
-    except (NotADirectoryError, FileNotFoundError):
-        raise _not_here(path) from None
-
-
-def _not_here(path: Path) -> DiverError:
-    file = next((p for p in (path, *path.parents) if p.exists() and not p.is_dir()), None)
-    reason = f", {file} is a file" if file else ""
-    return DiverError(f"{path}: no folder can be made here{reason}; name another")
+    with named_in_errors(path):
+        tempfile.TemporaryFile(dir=next(p for p in (path, *path.parents) if p.exists())).close()
 
 
 def lock(folder: Path, wait: bool = False) -> IO[str]:
@@ -173,6 +167,11 @@ def read_json(path: Path) -> dict[str, Any]:
     return _row((str(path), path.read_bytes()))[1]
 
 
+def load_json(path: Path) -> Any:
+    """The value of a JSON file. InvalidRow names the file if it is none."""
+    return _loaded(str(path), path.read_bytes())
+
+
 def _lines(path: Path, appended: bool) -> Iterator[tuple[str, bytes]]:
     if appended and not path.exists():
         return
@@ -186,20 +185,23 @@ def _lines(path: Path, appended: bool) -> Iterator[tuple[str, bytes]]:
 
 def _row(placed: tuple[str, bytes]) -> tuple[str, dict[str, Any]]:
     where, line = placed
-    try:
-        row = json.loads(line.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise InvalidRow(where, "not UTF-8", f" ({error.reason} at byte {error.start})") from error
-    except (ValueError, RecursionError) as error:  # ValueError: e.g. a number of over 4,300 digits
-        raise InvalidRow(where, "not JSON", f" ({error})") from error
-    if not isinstance(row, dict):
+    if not isinstance(row := _loaded(where, line), dict):
         raise InvalidRow(where, f"a {type(row).__name__}, not an object")
     return where, row
 
 
+def _loaded(where: str, content: bytes) -> Any:
+    try:
+        return json.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:  # ValueError: e.g. a number of over 4,300 digits
+        expected = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
+        lines = "; name a file of JSON Lines .jsonl" if "Extra data: line 2" in str(error) else ""
+        raise InvalidRow(where, f"not {expected}", f" ({error}){lines}") from error
+
+
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows to a file, which is complete or absent afterwards."""
-    write_parts(path, (as_utf8(to_json(row) + "\n") for row in rows))
+    write_parts(path, (f"{to_json(row)}\n".encode(errors=ESCAPED) for row in rows))
 
 
 class JsonlLog(contextlib.AbstractContextManager["JsonlLog", None]):
@@ -222,7 +224,7 @@ class JsonlLog(contextlib.AbstractContextManager["JsonlLog", None]):
             with self.path.open("rb") as lines:  # a kill may have left half a row
                 os.ftruncate(self._fd, sum(len(line) for line in lines if line.endswith(b"\n")))
         fd = self._fd
-        data = as_utf8(to_json(row) + "\n")
+        data = f"{to_json(row)}\n".encode(errors=ESCAPED)
         size = os.fstat(fd).st_size
         with named_in_errors(self.path):
             try:

@@ -3,14 +3,13 @@ in UTF-8 with or without a byte order mark."""
 
 import codecs
 import csv
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from diver.core.files import read_jsonl
+from diver.core.files import load_json, read_jsonl
 from diver.core.types import DiverError
 
 Rows = Iterable[tuple[str, Any]]
@@ -76,15 +75,6 @@ def read_csv(path: Path, keep_empty: bool = False) -> Rows:
         raise DiverError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from error
     except csv.Error as error:
         raise DiverError(f"{path}, row {number + 1}: not CSV ({error}): see its quotes") from error
-
-
-def load_json(path: Path) -> Any:
-    """The value of a JSON file; DiverError if it is none."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        lines = "; name a file of JSON Lines .jsonl" if "Extra data" in str(error) else ""
-        raise DiverError(f"{path}: not JSON ({error}){lines}") from error
 
 
 def numbered(path: Path, content: Any) -> Rows:

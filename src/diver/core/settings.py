@@ -120,16 +120,14 @@ def read(cls: type[T], table: Any, where: str) -> T:
         raise DiverError(*messages.values()) from None
 
 
-def _given(loc: Iterable[int | str], table: Any) -> list[int | str]:
+def _given(loc: tuple[int | str, ...], table: Any) -> tuple[int | str, ...]:
     """The part of a pydantic location that exists in `table`: pydantic appends the name of a type, or [key]."""
-    known = []
-    for step in loc:
+    for i, step in enumerate(loc):
         try:
             table = table[step]
         except (KeyError, IndexError, TypeError):
-            break
-        known.append(step)
-    return known
+            return loc[:i]
+    return loc
 
 
 class Errors:
@@ -174,13 +172,6 @@ def parse_ks(text: str) -> list[int]:
             ks.append(2 * ks[-1])
         ks.append(int(number))
     return sorted(set(ks))
-
-
-def check_booleans(table: Mapping[str, Any], name: str) -> None:
-    """Raises ValueError for a text in place of a boolean: the text "false" would count as true."""
-    for key, value in table.items():
-        if isinstance(value, str) and value.lower() in ("true", "false"):
-            raise ValueError(f"{name}.{key}: {value!r} is a text; write {value.lower()} without quotes")
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

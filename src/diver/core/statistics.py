@@ -169,12 +169,10 @@ def maj_at_k(votes: ArrayLike, k: int) -> float:
     votes = np.asarray(votes)
     if len(votes) < k:
         return np.nan
-    answers, labels = np.unique(votes, return_inverse=True)  # sorted, so answers below 0, which are no vote, come first
-    runs = len(votes) // k
-    index = np.arange(runs)[:, None] * len(answers) + labels[: runs * k].reshape(runs, k)
-    counts = np.bincount(index.ravel(), minlength=runs * len(answers)).reshape(runs, -1)[:, answers >= 0]
-    if not np.any(answers == 0):
+    if not np.any(votes == 0):
         return 0.0
+    runs, answers = votes[: len(votes) // k * k].reshape(-1, k, 1), np.unique(votes[votes >= 0])
+    counts = (runs == answers).sum(axis=1)
     most, correct = counts.max(axis=1), counts[:, 0]
     won = (correct == most) & (most > 0)
     return float(np.mean(won / np.maximum((counts == most[:, None]).sum(axis=1), 1)))
