@@ -248,7 +248,7 @@ def test_wrong_flags_are_named(tmp_path):
     for flags, message in [
         (["--steps", "3"], "command line: '--steps': did you mean --train.steps"),
         (["other.toml"], "command line: 'other.toml'.*--section.key value"),
-        (["--tarin.steps", "3"], "command line: --tarin: unknown choice 'tarin', did you mean 'train'"),
+        (["--tarin.steps", "3"], "command line: '--tarin.steps': did you mean --train.steps"),
         (["--data.columns", "prompt", "q", "answer"], "command line: prompt q answer: must be pairs, NAME value"),
         (["--data.countdown.mix.seed", "3"], "countdown.mix: no level 'seed'; there are three, four"),
         (["--train.seed", "3"], "--train.seed': did you mean --run.seed.$"),
