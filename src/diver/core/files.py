@@ -34,16 +34,15 @@ def write_parts(path: Path, parts: Iterable[bytes]) -> None:
     If two processes write at the same time, the last one wins.
     """
     aside = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex[:8]}.part")
-    with named_in_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with open(aside, "wb") as file:
-                file.writelines(parts)
-                file.flush()
-                os.fsync(file.fileno())
+    make_folder(path.parent)
+    try:
+        with named_in_errors(path), open(aside, "wb") as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
             os.replace(aside, path)
-        finally:
-            aside.unlink(missing_ok=True)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -120,7 +120,7 @@ def make_sections(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Each section on its own; `Recipe` validates them together. One DiverError names the errors of all sections."""
     sections: dict[str, Any] = {}
     errors = Errors()
-    for name in {**SECTIONS, **table}:
+    for name in sorted({**SECTIONS, **table}, key=SECTIONS.__contains__):  # unknown sections are told first
         body = table.get(name, {})
         with errors.collected():
             choose(name, SECTIONS, "section")

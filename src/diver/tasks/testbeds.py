@@ -26,7 +26,7 @@ All of them are held out or none; no problem is ever both. Installed packages ad
 def is_testbed(path: str) -> bool:
     """Whether the path of a source names a testbed, whose problems are generated, and no function "maze:problems"."""
     name, _, task = path.partition(":")
-    return name in TESTBEDS and (not task or TESTBEDS[name].tasks)
+    return name in TESTBEDS and (not task or TESTBEDS[name])
 
 
 def generate(source: Source, data: Data, count: int | None, *, held_out: bool, key: str = "data") -> list[Problem]:
@@ -41,7 +41,7 @@ def generate(source: Source, data: Data, count: int | None, *, held_out: bool, k
         raise DiverError(f"{key}.{given[0]}: is for problems that are read from rows; {source.path} generates its own")
     name, _, task = source.path.partition(":")
     require(*EXTRAS.get(name, ()))
-    settings, named = getattr(data, TESTBEDS[name].settings), {"task": task} if task else {}
+    settings, named = getattr(data, name.replace("-", "_")), {"task": task} if task else {}
     if not (draw := PROBLEMS.get(name)):
         draw = _installed("testbeds", name, f"{key}.path = {name!r}")
     problems = draw(settings, count or settings.problems, held_out=held_out, **named)[: source.limit]
