@@ -466,7 +466,7 @@ def test_wrong_input_is_one_line_and_code_2():
         (("train", "tiny.toml", "--verify.workers", "-1"), "verify.workers: must be at least 0, not -1"),
         (("train", "tiny.toml", "--train.betas", 0.9, 1.0), "train.betas.1: should be less than 1"),
         (("train", "tiny.toml", "--train.betas", 0.9), "command line: train.betas.1: Field required"),
-        (("train", "tiny.toml", "--jobs", 0), "command line: --jobs: should be greater than 0, not 0"),
+        (("train", "tiny.toml", "--jobs", 0), "command line: jobs: must be at least 1, not 0"),
         (("train", "tiny.toml", "--jobs", 2), "--jobs 2: is for the runs of --seeds, and this is one run"),
         (("train", "tiny.toml", "--run.seed", "-1"), "run.seed: must be at least 0, not -1"),
         (("train", "tiny.toml", "--run.seed=5", "--seeds", "0..3"), "--run.seed: the seeds are those of --seeds 0..3"),

@@ -173,7 +173,7 @@ def test_a_method_that_is_no_name_and_a_loss_that_is_no_table(table, told):
         ("[sample]\ngroup_size = 1", r"mine.toml: sample.group_size: must be at least 2, not 1"),
         ("[method]\nname = 'divr-mix'", r"mine.toml: method.name: unknown choice 'divr-mix', did you mean 'diver-mix'"),
         ("[method.shaping]\ncoeff = 1.0", r"mine.toml: method.shaping.coeff: unknown key, did you mean 'coef'"),
-        ("train = 3", r"mine.toml: train must be a section"),
+        ("train = 3", r"mine.toml: train: should be a table, not 3"),
         (
             "[method]\nname = 'pass-at-k'\nk = 8",
             r"mine.toml: method.k is 8 with sample.group_size = 8: k",
@@ -248,7 +248,7 @@ def test_wrong_flags_are_named(tmp_path):
     for flags, message in [
         (["--steps", "3"], "command line: '--steps': did you mean --train.steps"),
         (["other.toml"], "command line: 'other.toml'.*--section.key value"),
-        (["--tarin.steps", "3"], "command line: --tarin: unknown choice 'tarin', did you mean 'train'"),
+        (["--tarin.steps", "3"], "command line: '--tarin.steps': did you mean --train.steps"),
         (["--data.columns", "prompt", "q", "answer"], "command line: prompt q answer: must be pairs, NAME value"),
         (["--data.countdown.mix.seed", "3"], "countdown.mix: no level 'seed'; there are three, four"),
         (["--train.seed", "3"], "--train.seed': did you mean --run.seed.$"),

@@ -159,7 +159,7 @@ COMMANDS = [
     ("train mine.toml --dryrun", "did you mean --dry_run?"),
     ("train mine.toml --seed 1", "did you mean --run.seed?"),
     ("train mine.toml --train.seed 1", "did you mean --run.seed?"),
-    ("train mine.toml --tarin.steps 1", "did you mean 'train'?"),
+    ("train mine.toml --tarin.steps 1", "did you mean --train.steps?"),
     ("train mine.toml --train.steps", "--train.steps: needs a value"),
     ("train mine.toml --engine vrl", "run.engine: should be 'builtin', 'trl' or 'verl', not 'vrl'"),
     ("train mine.toml --seeds 1-3", "such as 0..4 or 0,3,7"),

@@ -8,7 +8,7 @@ them, and none is held out. Where a testbed is like another and has problems of 
 from __future__ import annotations
 
 from diver.core.types import Problem
-from diver.recipe.data import TESTBEDS, Source
+from diver.recipe.data import Source
 from diver.recipe.recipe import make_recipe
 from diver.tasks.testbeds import generate
 from method_comparison.plan import load_plan
@@ -24,5 +24,5 @@ def maze() -> list[Problem]:
 
 def _after_training(testbed: str) -> list[Problem]:
     data = make_recipe(load_plan().regime(testbed)).data
-    trained = getattr(data, TESTBEDS[data.path.partition(":")[0]].settings).problems
+    trained = getattr(data, data.path.partition(":")[0].replace("-", "_")).problems
     return generate(Source(path=data.path), data, 2 * trained, held_out=False)[trained:]

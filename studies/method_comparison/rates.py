@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from diver.core.settings import merge
-from diver.recipe.data import TESTBEDS
 from diver.recipe.recipe import make_recipe
 from diver_paper.runs import Record, find, given, records_file
 from method_comparison.plan import BASELINE, CHOICE_SEED, Plan, Variant
@@ -40,7 +39,7 @@ def choice_regime(plan: Plan, testbed: str) -> dict[str, Any]:
 def choice_visits(plan: Plan, testbed: str) -> float:
     """How often a run by which a rate is chosen trains on each of its problems."""
     recipe = make_recipe(plan.regime(plan.testbeds[testbed].rates_of))
-    problems = getattr(recipe.data, TESTBEDS[recipe.data.path].settings).problems
+    problems = getattr(recipe.data, recipe.data.path.replace("-", "_")).problems
     return plan.testbeds[testbed].choice_steps * recipe.train.batch_size / problems
 
 

@@ -248,7 +248,10 @@ def test_named_columns(tmp_path):
             r"x.jsonl:1: an outcome must be true, false or a finite",
         ),
         ([{"input": "Q", "output": "a", "score": 1}, {"input": "Q"}], r"x.jsonl:2: has no output, score, which"),
-        ([{**diver_row(1, "a", 0, "r"), "grade": "fine"}], r"x.jsonl:1: unknown grade 'fine'; choose from correct"),
+        (
+            [{**diver_row(1, "a", 0, "r"), "grade": "fine"}],
+            r"x.jsonl:1: grade: unknown choice 'fine'; choices: ",
+        ),
         ([], "x.jsonl: empty, not one response"),
     ],
 )

@@ -19,7 +19,7 @@ PATIENT = Verification(timeout_s=120.0)  # on a busy machine 5 seconds of the cl
 
 def test_without_the_library_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "reasoning_gym", None)
-    with pytest.raises(DiverError, match=r"reasoning-gym:graph_color: needs an extra: pip install .*\[reasoning-gym\]"):
+    with pytest.raises(DiverError, match=r"reasoning_gym: not installed, .*: pip install .*\[reasoning-gym\]"):
         generate(Source(path="reasoning-gym:graph_color"), Data(), 1, held_out=False)
 
 

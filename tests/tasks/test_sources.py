@@ -352,7 +352,7 @@ def test_bad_sources(tmp_path):
         (Source(path=str(tmp_path / "x.parquet")), "x.parquet: not a readable parquet file"),
         (Source(path=str(tmp_path / "x.jsonl")), "x.jsonl:1: not UTF-8"),
         (Source(), "path: name a .jsonl, .json, .csv or .parquet file"),
-        (Source(path="a", columns={"solution": "x"}), "columns: unknown solution; choose from prompt, answer"),
+        (Source(path="a", columns={"solution": "x"}), "columns: unknown choice 'solution'; choices: prompt, answer"),
         (
             Source(path="a", verifier="oracle"),
             "verifier: unknown choice 'oracle'; choices: math, gsm8k, choice",

@@ -156,7 +156,7 @@ def test_a_chat_template_that_refuses():
 
 
 def test_an_unknown_name_lists_the_choices():
-    with pytest.raises(DiverError, match="unknown prompt template 'papr'; choose one of plain, chat, paper"):
+    with pytest.raises(DiverError, match="unknown choice 'papr', did you mean 'paper'. choices: plain, chat, "):
         render(problem(), "papr")
 
 

@@ -47,7 +47,7 @@ HOSTILE = [
 
 
 def drawn(name, section, count, held_out, seed=0):
-    table = {TESTBEDS[name.partition(":")[0]].settings: {**section, "seed": seed}}
+    table = {name.partition(":")[0].replace("-", "_"): {**section, "seed": seed}}
     return generate(Source(path=name), read(Data, table, "data"), count, held_out=held_out)
 
 

@@ -35,31 +35,35 @@ def main() -> None:
     sys.path.append(os.getcwd())  # a metric named by its dotted name may live where the command is given
     try:
         _run(sys.argv[1:])
-    except DiverError as e:
-        _stop(*map(str, e.args))
-    except OSError as e:
-        if e.errno not in USER_ERRORS:
-            raise
-        reason = f"{e.filename or 'a file'}: {os.strerror(e.errno)}"
-        _stop(f"{reason}; what was written before is complete: correct this, then run the same command again")
-    except ModuleNotFoundError as e:
-        if (package := (e.name or "").partition(".")[0].replace("-", "_")) not in PACKAGES:
-            raise
-        _stop(missing(package))
-    except (ImportError, MemoryError) as e:
-        if isinstance(e, ImportError) and not any(words in str(e) for words in NO_MEMORY):
-            raise
-        reason = f"not enough memory ({str(e) or type(e).__name__})"
-        _stop(f"{reason}: allow this process more (ulimit -v limits it), or give it less to read")
-    except RuntimeError as e:
-        if type(e).__name__ != "OutOfMemoryError":
-            raise
-        _stop(f"{e}; lower sample.max_num_seqs or train.micro_batch_tokens: the same command resumes the run")
     except KeyboardInterrupt:
         from diver.train.stopping import how_to_resume
 
         print(f"\ndiver: stopped; {how_to_resume()} from what is saved", file=sys.stderr)
         sys.exit(130)
+    except Exception as e:
+        if not (messages := correction(e)):
+            raise
+        for message in messages:
+            print(f"diver: {' '.join(clean(message).split())}", file=sys.stderr)
+        sys.exit(2)
+
+
+def correction(e: Exception) -> Sequence[str]:
+    """What the user can correct; nothing for another error."""
+    package = (getattr(e, "name", None) or "").partition(".")[0].replace("-", "_")
+    if isinstance(e, DiverError):
+        return [*map(str, e.args)]
+    if isinstance(e, OSError) and e.errno in USER_ERRORS:
+        reason = f"{e.filename or 'a file'}: {os.strerror(e.errno)}"
+        return [f"{reason}; what was written before is complete: correct this, then run the same command again"]
+    if isinstance(e, ModuleNotFoundError) and package in PACKAGES:
+        return [missing(package)]
+    if isinstance(e, MemoryError) or (isinstance(e, ImportError) and any(words in str(e) for words in NO_MEMORY)):
+        reason = f"not enough memory ({str(e) or type(e).__name__})"
+        return [f"{reason}: allow this process more (ulimit -v limits it), or give it less to read"]
+    if type(e).__name__ == "OutOfMemoryError":
+        return [f"{e}; lower sample.max_num_seqs or train.micro_batch_tokens: the same command resumes the run"]
+    return []
 
 
 class Unread(io.FileIO):
@@ -117,9 +121,3 @@ def _help() -> str:
         f"{title}\n\n{verbs}\n\ndiver COMMAND --help shows the options that people use, --help all shows all.\n"
         f"In names of options - and _ are the same. {QUIET}: no progress bars."
     )
-
-
-def _stop(*messages: str) -> None:
-    for message in messages:
-        print(f"diver: {' '.join(clean(message).split())}", file=sys.stderr)
-    sys.exit(2)

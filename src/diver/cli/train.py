@@ -15,7 +15,7 @@ from tqdm import tqdm
 from diver.cli.engines import by_trl, by_verl, keys_of, notes_of
 from diver.core.files import table
 from diver.core.run_folder import RunFolder, set_aside
-from diver.core.settings import Errors
+from diver.core.settings import Errors, PositiveInt
 from diver.core.types import DiverError
 from diver.recipe.load import RecipeArguments, parse_arguments, parse_seeds
 from diver.recipe.recipe import Recipe, make_recipe
@@ -44,7 +44,7 @@ class TrainArguments(RecipeArguments):
     """Rename an existing run folder to FOLDER.1 and begin anew. Built-in engine only."""
     seeds: str | None = None
     """One run for each seed: 0..4 or 0,3,7. The folders are FOLDER/seed_N. Built-in engine only."""
-    jobs: int = 1
+    jobs: PositiveInt = 1
     """Runs of --seeds in parallel, one thread each."""
     problems_only: bool = False
     """Write the problems in verl's layout, and stop (verl only)."""
@@ -107,7 +107,6 @@ def check_flags(arguments: TrainArguments, args: Sequence[str], options: Sequenc
     seed_given = any(word.partition("=")[0] == "--run.seed" for word in args)
     other, only = engine != "builtin", "only the built-in engine has it"
     for wrong, message in (
-        (jobs < 1, f"command line: --jobs: should be greater than 0, not {jobs}"),
         (other and arguments.restart, f"command line: --restart: {only}; give another --run.folder"),
         (other and seeds, f"command line: --seeds: {only}; give --run.seed and --run.folder, once for each seed"),
         (engine != "verl" and arguments.problems_only, "command line: --problems-only: is for --engine verl"),
@@ -160,8 +159,8 @@ def train(recipe: Recipe, restart: bool = False) -> None:
     from diver.pages.run_record import summary_table
     from diver.train.trainer import Trainer
 
-    if restart and (aside := set_aside(recipe.folder)):
-        print(f"{recipe.folder}: now {aside}")
+    if restart:
+        set_aside(recipe.folder)
     with contextlib.closing(open_run(recipe)) as folder:
         if is_finished(recipe, folder):  # a kill may have come between the last save and the end of an older checkpoint
             before = table(folder.config, "recipe", "train").get("save_total_limit", 1)  # may change on resume
@@ -191,16 +190,14 @@ def train_seeds(arguments: TrainArguments) -> None:
     from diver.train.parallel import Run, run_all
 
     folder, given = arguments.recipe.folder, arguments.recipe.run
-    runs = {
-        seed: dataclasses.replace(given, seed=seed, folder=str(folder / f"seed_{seed}"))
-        for seed in parse_seeds(arguments.seeds or "")
-    }
-    recipes = [dataclasses.replace(arguments.recipe, run=run) for run in runs.values()]
+    seeds = {seed: str(folder / f"seed_{seed}") for seed in parse_seeds(arguments.seeds or "")}
+    runs = [dataclasses.replace(given, seed=seed, folder=path) for seed, path in seeds.items()]
+    recipes = [dataclasses.replace(arguments.recipe, run=run) for run in runs]
     if (folder / "config.json").exists():
         raise DiverError(f"{folder}: is the folder of one run; choose another run.folder for those of --seeds")
     for recipe in recipes:
-        if arguments.restart and not arguments.dry_run and (aside := set_aside(recipe.folder)):
-            print(f"{recipe.folder}: now {aside}")
+        if arguments.restart and not arguments.dry_run:
+            set_aside(recipe.folder)
         if not (arguments.restart and arguments.dry_run):
             with contextlib.closing(open_run(recipe)) as run:  # refuses another recipe's folder before training
                 if not is_finished(recipe, run) and (words := run.done_again(run.saved_step())):

@@ -78,18 +78,14 @@ def simultaneous(
     is at least Student's interval of the means of the seeds, at that level.
 
     Args:
-        values ([k, problems] or [k, seeds, problems]): a measure for each k, for example paired differences of Pass@k.
+        values ([k, problems] or [k, seeds, problems]): a measure for each k, for example paired differences of Pass@k,
+            of at least two problems.
         ks ([k]): the numbers of samples, rising.
         bounds: the range of the values, as in `interval`.
         level: the nominal coverage of all k together.
-
-    Raises:
-        ValueError: another shape, or fewer than two problems.
     """
     y = np.asarray(values, dtype=np.float64)
     y = y[:, None] if y.ndim == 2 else y
-    if y.ndim != 3 or len(y) != len(np.asarray(ks)) or y.shape[2] < 2:
-        raise ValueError(f"values must be [k, problems >= 2] or [k, seeds, problems >= 2]: got {np.shape(values)}")
     pointwise = _pointwise_level(y, level)
     seeds = y.shape[1]
     # Far in the tail, Student's interval needs more problems that differ, and a variance that few seeds estimate is too

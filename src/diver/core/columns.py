@@ -19,15 +19,17 @@ Each name may begin with a capital, as in the `Question,Answer` of a spreadsheet
 def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, option: str = "") -> Any:
     """`first_value`; without a value InvalidRow, with the option that names another column."""
     value = first_value(row, paths)
-    if value is None:
-        if empty := [path for path in paths if path in row]:
-            raise InvalidRow(where, f"no {name}", f": {empty[0]} is empty")
-        present, accepted = ", ".join(row) or "nothing", ", ".join(path for path in paths if path[0].islower())
-        if len(paths) == 1:  # which somebody named
-            raise InvalidRow(where, f"no column {paths[0]!r}", f" for the {name}: found {present}")
+    if value is not None:
+        return value
+    there, reason = ", ".join(row) or "nothing", f"no {name}"
+    if empty := [path for path in paths if path in row]:
+        details = f": {empty[0]} is empty"
+    elif len(paths) == 1:  # which somebody named
+        reason, details = f"no column {paths[0]!r}", f" for the {name}: found {there}"
+    else:
         another = f" ({option} names another)" if option else ""
-        raise InvalidRow(where, f"no {name}", f": found {present}; accepted {accepted}{another}")
-    return value
+        details = f": found {there}; accepted {', '.join(path for path in paths if path[0].islower())}{another}"
+    raise InvalidRow(where, reason, details)
 
 
 def first_value(row: Mapping[str, Any], paths: Iterable[str]) -> Any:

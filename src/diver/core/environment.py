@@ -66,11 +66,9 @@ def checked_step(answer: object) -> Step:
     Raises:
         TypeError, ValueError: the answer is not a step.
     """
-    if not isinstance(answer, tuple):
-        raise TypeError(f"step returned {answer!r:.60}, not a Step or a tuple of observation, done and reward")
-    step = Step(*answer)
-    if not isinstance(step.observation, str) or not math.isfinite(step.reward):
-        raise TypeError(f"step returned the observation {step.observation!r:.60} and the reward {step.reward!r:.60}")
+    step = Step(*answer) if isinstance(answer, tuple) else None
+    if step is None or not isinstance(step.observation, str) or not math.isfinite(step.reward):
+        raise TypeError(f"step returned {answer!r:.60}, not a Step or a tuple of observation, done and a finite reward")
     actions = None if step.actions is None else tuple(as_action(action, "step") for action in step.actions)
     return step._replace(done=bool(step.done), reward=float(step.reward), actions=actions)
 

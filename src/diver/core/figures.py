@@ -59,8 +59,8 @@ def frame(axes: Any, title: str, x: str = "", grid: str = "y") -> None:
 def write_intervals(table: Table, *paths: Path) -> None:
     """Draw a panel for each measure with estimates: a dot and its interval for each row of the table."""
     names = list(table.rows)
-    by_measure = [(m, [cells[i] for cells in table.rows.values()]) for i, m in enumerate(table.measures)]
-    shown = [(m, cells) for m, cells in by_measure if any(isinstance(cell, Estimate) for cell in cells)]
+    columns_of = zip(table.measures, zip(*table.rows.values(), strict=True), strict=False)
+    shown = [(m, cells) for m, cells in columns_of if any(isinstance(cell, Estimate) for cell in cells)]
     if not shown:
         raise DiverError("--figures: no measure of this table has an interval that could be drawn")
     columns = min(3, len(shown))

@@ -5,7 +5,6 @@ import errno
 import fcntl
 import json
 import math
-import mmap
 import os
 import platform
 import sys
@@ -19,17 +18,14 @@ from typing import IO, Any, Self
 
 from diver.core.types import DiverError
 
+ESCAPED = "backslashreplace"
+"""A lone surrogate, which UTF-8 cannot encode, becomes its escape."""
 NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK}
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a text as UTF-8, by `write_parts`."""
-    write_parts(path, [as_utf8(text)])
-
-
-def as_utf8(text: str) -> bytes:
-    """The text as UTF-8. A lone surrogate, which UTF-8 cannot encode, becomes its escape."""
-    return text.encode("utf-8", "backslashreplace")
+    write_parts(path, [text.encode(errors=ESCAPED)])
 
 
 def write_parts(path: Path, parts: Iterable[bytes]) -> None:
@@ -37,44 +33,45 @@ def write_parts(path: Path, parts: Iterable[bytes]) -> None:
 
     If two processes write at the same time, the last one wins.
     """
-    make_folder(path.parent)
     aside = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex[:8]}.part")
+    make_folder(path.parent)
     try:
-        with open(aside, "wb") as file:
+        with named_in_errors(path), open(aside, "wb") as file:
             file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(aside, path)
-    except OSError as e:
-        e.filename = str(path)  # the error of a full disk does not name the file
-        raise
+            os.replace(aside, path)
     finally:
         aside.unlink(missing_ok=True)
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it. DiverError if one of them is a file, or in a place such as /proc."""
+@contextlib.contextmanager
+def named_in_errors(path: Path) -> Iterator[None]:
+    """Name this file or folder in an OSError of the block: that of a full disk names none.
+
+    A place where nothing can be, under a file or in /proc, is a DiverError.
+    """
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        yield
     except (FileExistsError, NotADirectoryError, FileNotFoundError):
-        raise _not_here(path) from None
-
-
-def check_folder(path: Path) -> None:
-    """Raise what `make_folder`, or writing a file into the folder, would raise. Nothing is left behind."""
-    try:
-        tempfile.TemporaryFile(dir=next(p for p in (path, *path.parents) if p.exists())).close()
-    except (NotADirectoryError, FileNotFoundError):
-        raise _not_here(path) from None
+        file = next((p for p in (path, *path.parents) if p.exists() and not p.is_dir()), None)
+        reason = f", {file} is a file" if file else ""
+        raise DiverError(f"{path}: no folder can be made here{reason}; name another") from None
     except OSError as e:
         e.filename = str(path)
         raise
 
 
-def _not_here(path: Path) -> DiverError:
-    file = next((p for p in (path, *path.parents) if p.exists() and not p.is_dir()), None)
-    reason = f", {file} is a file" if file else ""
-    return DiverError(f"{path}: no folder can be made here{reason}; name another")
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it. DiverError if one of them is a file, or in a place such as /proc."""
+    with named_in_errors(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def check_folder(path: Path) -> None:
+    """Raise what `make_folder`, or writing a file into the folder, would raise. Nothing is left behind."""
+    with named_in_errors(path):
+        tempfile.TemporaryFile(dir=next(p for p in (path, *path.parents) if p.exists())).close()
 
 
 def lock(folder: Path, wait: bool = False) -> IO[str]:
@@ -169,6 +166,11 @@ def read_json(path: Path) -> dict[str, Any]:
     return _row((str(path), path.read_bytes()))[1]
 
 
+def load_json(path: Path) -> Any:
+    """The value of a JSON file. InvalidRow names the file if it is none."""
+    return _loaded(str(path), path.read_bytes())
+
+
 def _lines(path: Path, appended: bool) -> Iterator[tuple[str, bytes]]:
     if appended and not path.exists():
         return
@@ -182,20 +184,23 @@ def _lines(path: Path, appended: bool) -> Iterator[tuple[str, bytes]]:
 
 def _row(placed: tuple[str, bytes]) -> tuple[str, dict[str, Any]]:
     where, line = placed
-    try:
-        row = json.loads(line.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise InvalidRow(where, "not UTF-8", f" ({error.reason} at byte {error.start})") from error
-    except (ValueError, RecursionError) as error:  # ValueError: e.g. a number of over 4,300 digits
-        raise InvalidRow(where, "not JSON", f" ({error})") from error
-    if not isinstance(row, dict):
+    if not isinstance(row := _loaded(where, line), dict):
         raise InvalidRow(where, f"a {type(row).__name__}, not an object")
     return where, row
 
 
+def _loaded(where: str, content: bytes) -> Any:
+    try:
+        return json.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:  # ValueError: e.g. a number of over 4,300 digits
+        expected = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
+        lines = "; name a file of JSON Lines .jsonl" if "Extra data: line 2" in str(error) else ""
+        raise InvalidRow(where, f"not {expected}", f" ({error}){lines}") from error
+
+
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows to a file, which is complete or absent afterwards."""
-    write_parts(path, (as_utf8(to_json(row) + "\n") for row in rows))
+    write_parts(path, (f"{to_json(row)}\n".encode(errors=ESCAPED) for row in rows))
 
 
 class JsonlLog(contextlib.AbstractContextManager["JsonlLog", None]):
@@ -215,33 +220,29 @@ class JsonlLog(contextlib.AbstractContextManager["JsonlLog", None]):
         if self._fd is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
-            if os.fstat(self._fd).st_size:  # an empty file cannot be mapped
-                with mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ) as content:
-                    whole = content.rfind(b"\n") + 1
-                os.ftruncate(self._fd, whole)  # a kill may have left half a row
+            with self.path.open("rb") as lines:  # a kill may have left half a row
+                os.ftruncate(self._fd, sum(len(line) for line in lines if line.endswith(b"\n")))
         fd = self._fd
-        data = as_utf8(to_json(row) + "\n")
+        data = f"{to_json(row)}\n".encode(errors=ESCAPED)
         size = os.fstat(fd).st_size
-        try:
-            while data:
-                data = data[os.write(fd, data) :]
-        except OSError as e:
-            with contextlib.suppress(OSError):
-                os.ftruncate(fd, size)
-            e.filename = str(self.path)
-            raise
+        with named_in_errors(self.path):
+            try:
+                while data:
+                    data = data[os.write(fd, data) :]
+            finally:
+                if data:
+                    with contextlib.suppress(OSError):
+                        os.ftruncate(fd, size)
 
     def close(self) -> None:
         """Sync the rows to the disk: after a loss of power, no file derived from them exists without them."""
         if self._fd is not None:
             fd, self._fd = self._fd, None
-            try:
-                os.fsync(fd)
-            except OSError as e:  # a network file system reports a full disk here
-                e.filename = str(self.path)
-                raise
-            finally:
-                os.close(fd)
+            with named_in_errors(self.path):  # a network file system reports a full disk here
+                try:
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
 
     def __exit__(self, *_: object) -> None:
         self.close()

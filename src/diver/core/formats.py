@@ -3,14 +3,13 @@ in UTF-8 with or without a byte order mark."""
 
 import codecs
 import csv
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from diver.core.files import read_jsonl
+from diver.core.files import load_json, read_jsonl
 from diver.core.types import DiverError
 
 Rows = Iterable[tuple[str, Any]]
@@ -67,25 +66,15 @@ def read_csv(path: Path, keep_empty: bool = False) -> Rows:
             if twice := [name for name, count in Counter(reader.fieldnames or ()).items() if name and count > 1]:
                 raise DiverError(f"{path}: has more than one column {twice[0]!r}; rename all but one")
             for number, row in enumerate(reader, start=1):
-                if None in row:
-                    raise DiverError(f"{path}, row {number}: has more fields than the header")
-                if None in row.values():
+                if None in row or None in row.values():
                     short = "has fewer fields than the header, as if cut off; an empty field needs its comma"
-                    raise DiverError(f"{path}, row {number}: {short}")
+                    fault = "has more fields than the header" if None in row else short
+                    raise DiverError(f"{path}, row {number}: {fault}")
                 yield f"{path}, row {number}", {name: value for name, value in row.items() if value or keep_empty}
     except UnicodeDecodeError as error:
         raise DiverError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from error
     except csv.Error as error:
         raise DiverError(f"{path}, row {number + 1}: not CSV ({error}): see its quotes") from error
-
-
-def load_json(path: Path) -> Any:
-    """The value of a JSON file; DiverError if it is none."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        lines = "; name a file of JSON Lines .jsonl" if "Extra data" in str(error) else ""
-        raise DiverError(f"{path}: not JSON ({error}){lines}") from error
 
 
 def numbered(path: Path, content: Any) -> Rows:
@@ -104,11 +93,13 @@ def numbered(path: Path, content: Any) -> Rows:
             if uneven := [at for at, row in enumerate(rows, start=1) if len(row) != len(columns)]:
                 raise DiverError(f"{path}, data, row {uneven[0]}: must have a value for each of {len(columns)} columns")
             content = [dict(zip(columns, row, strict=True)) for row in rows]
+    place, rows = str(path), content
+    kind: type[DiverError] = DiverError
     if isinstance(content, Mapping):
         lists = {name: value for name, value in content.items() if isinstance(value, list)}
         of_objects = [name for name, rows in lists.items() if any(isinstance(row, Mapping) for row in rows)]
         usual = [name for name in of_objects if name in ROWS]
-        kind = DiverError if of_objects else NoRows
+        kind = kind if of_objects else NoRows
         chosen = next((names for names in (of_objects, usual, [*lists]) if len(names) == 1), None)
         if chosen is None:
             several = of_objects or [*content]
@@ -117,14 +108,9 @@ def numbered(path: Path, content: Any) -> Rows:
                 f"{path}: must be a list of rows, not a dict; a dict may have one list of rows, here keys are {keys}"
                 + BY_ID.format(path) * bool(content and all(isinstance(value, Mapping) for value in content.values()))
             )
-        yield from _placed(f"{path}, {chosen[0]}", lists[chosen[0]], kind)
-    elif isinstance(content, list):
-        yield from _placed(str(path), content, DiverError)
-    else:
+        place, rows = f"{path}, {chosen[0]}", lists[chosen[0]]
+    elif not isinstance(content, list):
         raise DiverError(f"{path}: must be a list of rows, not a {type(content).__name__}")
-
-
-def _placed(place: str, rows: list[Any], kind: type[DiverError]) -> Rows:
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, dict):
             raise kind(f"{place}, row {number}: a {type(row).__name__}, not an object")

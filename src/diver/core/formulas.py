@@ -102,19 +102,18 @@ class _Open(list[tuple[str, int]]):
 
     def __init__(self) -> None:
         self.depth: Counter[str] = Counter()
-
-    @property
-    def top(self) -> str:
-        return self[-1][0] if self else ""
+        self.top = ""
 
     def push(self, kind: str, start: int) -> None:
         self.append((kind, start))
+        self.top = kind
         self.depth[kind] += 1
 
     def drop(self, kind: str) -> None:
         """Remove the innermost delimiter, if it is of this kind, without a formula."""
         if self.top == kind:
             self.pop()
+            self.top = self[-1][0] if self else ""
             self.depth[kind] -= 1
 
     def close(self, kind: str, end: int, spans: list[Span]) -> None:

@@ -50,7 +50,7 @@ from diver.core.files import (
     write_jsonl,
     write_text,
 )
-from diver.core.settings import no_file
+from diver.core.settings import choose, no_file
 from diver.core.turns import turn_row, turns_from_rows
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
 
@@ -59,13 +59,13 @@ if TYPE_CHECKING:
 
 # ---- the row of a rollout: one writer, one reader
 
+WRITTEN = "response grade reward diversity advantage trained entropy length truncated answer_end".split()
+"""The attributes of a rollout that its row has, in the order of the row."""
 REQUIRED = frozenset({"problem", "sample", "response", "grade", "reward"})
 
 
 def rollout_row(step: int, index: int, group: Group, rollout: Rollout) -> dict[str, Any]:
-    """The row of a rollout in the group at `index` of the step. ValueError if the rollout has no reward."""
-    if rollout.reward is None:
-        raise ValueError(f"problem {group.problem.id!r}: a rollout without a reward has no row")
+    """The row of a rollout in the group at `index` of the step."""
     return {
         "step": step,
         "group": index,
@@ -73,16 +73,8 @@ def rollout_row(step: int, index: int, group: Group, rollout: Rollout) -> dict[s
         "sample": rollout.index,
         "prompt": group.prompt,
         "answer": group.problem.answer,
-        "response": rollout.response,
-        "grade": rollout.grade,
-        "reward": rollout.reward.row(),
-        "diversity": rollout.diversity,
-        "advantage": rollout.advantage,
-        "trained": rollout.trained,
-        "entropy": rollout.entropy,
-        "length": rollout.length,
-        "truncated": rollout.truncated,
-        "answer_end": rollout.answer_end,
+        **{name: getattr(rollout, name) for name in WRITTEN},
+        "reward": rollout.reward and rollout.reward.row(),
         **({"solution": rollout.solution} if rollout.solution is not None else {}),
         **({"turns": [*map(turn_row, rollout.turns)]} if rollout.turns else {}),
     }
@@ -114,18 +106,18 @@ def groups_from_rows(rows: Rows) -> list[Group]:
 
 
 def read_grade(value: Any, where: str) -> Grade | None:
-    if value not in (None, *Grade):
-        raise DiverError(f"{where}: unknown grade {value!r:.60}; choose from {', '.join(Grade)}")
-    return None if value is None else Grade(value)
+    if value is None:
+        return None
+    choose(value, map(str, Grade), f"{where}: grade")
+    return Grade(value)
 
 
 def _rollout(row: Mapping[str, Any], where: str) -> Rollout:
     if missing := REQUIRED - row.keys():
         raise DiverError(f"{where}: has no {', '.join(sorted(missing))}, so it is no rollout of `diver train`")
-    if not isinstance(row["response"], str):
-        raise DiverError(f"{where}: a response must be a text, not {row['response']!r:.60}")
-    if not isinstance(row["sample"], int):
-        raise DiverError(f"{where}: sample must be an index, not {row['sample']!r:.60}")
+    for name, kind, noun in (("response", str, "a text"), ("sample", int, "an index")):
+        if not isinstance(row[name], kind):
+            raise DiverError(f"{where}: {name} must be {noun}, not {row[name]!r:.60}")
     reward, length = table(row, "reward"), number(row.get("length"))
     parts = {name: value for name in Reward._fields if not math.isnan(value := number(reward.get(name)))}
     if reward.get("outcome") is not None and "outcome" not in parts:
@@ -165,10 +157,8 @@ def trained_note(counts: Counter[bool | None], path: Path) -> str:
         return f"{counts[True]:,} of {counts.total():,} responses were trained on (column trained), and all are read"
     config = next((c for f in (path, *path.resolve().parents[:2]) if (c := f / "config.json").is_file()), None)
     selection = table(read_json(config), "recipe", "method", "selection") if config else {"keep": "unknown"}
-    drops = selection.get("filter_groups") or {selection.get("keep", "all"), selection.get("outcomes", "all")} != {
-        "all"
-    }
-    if not counts[None] or not drops:
+    kept = {selection.get("keep", "all"), selection.get("outcomes", "all")}
+    if not counts[None] or not (selection.get("filter_groups") or kept != {"all"}):
         return ""
     return f"{counts[None]:,} responses are of an earlier version, which wrote only those that were trained on"
 
@@ -178,14 +168,13 @@ def trained_note(counts: Counter[bool | None], path: Path) -> str:
 REPLACED = "metrics.replaced.jsonl"
 
 
-def set_aside(folder: Path) -> Path | None:
-    """Rename a folder, if it exists, to the first free FOLDER.N; returns its new path. DiverError if it is in use."""
-    if not folder.is_dir():
-        return None
-    with lock(folder):
-        aside = next(p for n in count(1) if not (p := folder.with_name(f"{folder.name}.{n}")).exists())
-        folder.rename(aside)
-    return aside
+def set_aside(folder: Path) -> None:
+    """Rename a folder, if it exists, to the first free FOLDER.N, and print that. DiverError if it is in use."""
+    if folder.is_dir():
+        with lock(folder):
+            aside = next(p for n in count(1) if not (p := folder.with_name(f"{folder.name}.{n}")).exists())
+            folder.rename(aside)
+        print(f"{folder}: now {aside}")
 
 
 def is_aside(folder: Path) -> bool:
@@ -272,10 +261,9 @@ class RunFolder(WorkFolder):
         """
         rows = self.rows("metrics.jsonl")
         if words := self.done_again(step):
-            with JsonlLog(self.path / REPLACED) as replaced:
-                for row in rows:
-                    if row["step"] > step:
-                        replaced.append(row)
+            for row in rows:
+                if row["step"] > step:
+                    self.append(REPLACED, row)
             print(words, file=sys.stderr)
         if (self.path / "metrics.jsonl").exists():
             write_jsonl(self.path / "metrics.jsonl", (row for row in rows if row["step"] <= step))

@@ -7,6 +7,7 @@ import functools
 import importlib
 import inspect
 import os
+import re
 import shlex
 import sysconfig
 import traceback
@@ -33,9 +34,9 @@ class Bound(NamedTuple):
     text: str
     holds: Callable[[float], bool]
 
-    def checked(self, value: float) -> float:
-        if not self.holds(value):
-            raise ValueError(f"must be {self.text}")
+    def checked(self, value: float | None, name: str = "") -> float | None:
+        if value is not None and not self.holds(value):
+            raise ValueError(f"{name} must be {self.text}, not {value}".lstrip())
         return value
 
     def __get_pydantic_core_schema__(self, kind: Any, handler: Callable[[Any], Any]) -> Any:
@@ -64,9 +65,7 @@ def settings(cls: type) -> type:
 
     def check(self: Any) -> None:
         for name, bound in bounds.items():
-            value = getattr(self, name)
-            if value is not None and not bound.holds(value):
-                raise ValueError(f"{name} must be {bound.text}, not {value}")
+            bound.checked(getattr(self, name), name)
         if inherited:
             inherited(self)
 
@@ -109,9 +108,10 @@ def read(cls: type[T], table: Any, where: str) -> T:
             loc = found["loc"] if found["type"] == "missing" else _given(found["loc"], table)
             inner = ".".join(map(str, loc))
             key = where + inner if where.endswith(" ") else ".".join(filter(None, [where, inner]))
-            given = "" if isinstance(found["input"], Mapping) else f", not {found['input']!r}"
             reason = found["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
-            reason = reason.replace("should be an object", "should be a table") + given
+            reason = reason.replace("should be an object", "should be a table")
+            if not isinstance(found["input"], Mapping) and ", not " not in reason:
+                reason += f", not {found['input']!r}"
             if found["type"] == "unexpected_keyword_argument":
                 *table_loc, unknown = loc
                 reason = f"unknown key{_hint(str(unknown), _keys(cls, table_loc))}"
@@ -120,16 +120,14 @@ def read(cls: type[T], table: Any, where: str) -> T:
         raise DiverError(*messages.values()) from None
 
 
-def _given(loc: Iterable[int | str], table: Any) -> list[int | str]:
+def _given(loc: tuple[int | str, ...], table: Any) -> tuple[int | str, ...]:
     """The part of a pydantic location that exists in `table`: pydantic appends the name of a type, or [key]."""
-    known = []
-    for step in loc:
+    for i, step in enumerate(loc):
         try:
             table = table[step]
         except (KeyError, IndexError, TypeError):
-            break
-        known.append(step)
-    return known
+            return loc[:i]
+    return loc
 
 
 class Errors:
@@ -164,29 +162,16 @@ def words(value: Any) -> Any:
 
 def parse_ks(text: str) -> list[int]:
     """Read values of k such as 1,8,64. `...` doubles from the number before it up to the one after it: 1,...,1024."""
+    k, comma = r"0*[1-9]\d*", r"\s*,[\s,]*"
+    if not re.fullmatch(rf"[\s,]*({k}({comma}((\.{{3}}|…){comma})?{k})*[\s,]*)?", text, re.ASCII):
+        numbers = "must be numbers of at least 1 separated by commas"
+        raise DiverError(f"--k {text}: {numbers}, such as 1,8,64 or 1,...,1024")
     ks: list[int] = []
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    try:
-        for i, part in enumerate(parts):
-            if part in ("...", "…"):
-                k, end = 2 * ks[-1], int(parts[i + 1])
-                while 0 < k < end:
-                    ks.append(k)
-                    k *= 2
-            else:
-                ks.append(int(part))
-    except (ValueError, IndexError):
-        raise DiverError(f"--k {text}: must be numbers separated by commas, such as 1,8,64 or 1,...,1024") from None
-    if any(k < 1 for k in ks):
-        raise DiverError(f"--k {text}: every k must be at least 1")
+    for dots, number in re.findall(rf"(\.{{3}}|…)?[\s,]*({k})", text):
+        while dots and 2 * ks[-1] < int(number):
+            ks.append(2 * ks[-1])
+        ks.append(int(number))
     return sorted(set(ks))
-
-
-def check_booleans(table: Mapping[str, Any], name: str) -> None:
-    """Raises ValueError for a text in place of a boolean: the text "false" would count as true."""
-    for key, value in table.items():
-        if isinstance(value, str) and value.lower() in ("true", "false"):
-            raise ValueError(f"{name}.{key}: {value!r} is a text; write {value.lower()} without quotes")
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from diver.core.extras import require
 from diver.core.files import write_parts, write_text
-from diver.core.settings import settings, words
+from diver.core.settings import settings
 from diver.core.statistics import Estimate
 from diver.core.types import DiverError
 
@@ -24,6 +24,7 @@ from diver.core.types import DiverError
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
 Format = Literal["markdown", "csv", "latex", "parquet"]
 SUFFIXES: Mapping[Format, str] = {"markdown": ".md", "csv": ".csv", "latex": ".tex", "parquet": ".parquet"}
+Figure = Literal["png", "svg", "pdf"]
 Uncertainty = Literal["interval", "plus-minus", "none"]
 Cell = str | int | float | Estimate | None
 _LATEX = str.maketrans({
@@ -105,11 +106,8 @@ class Table:
 
     def upright(self) -> list[list[str]]:
         """The transposed table, one row per measure, which is easier to read for few rows."""
-        header, *rows = self.text()
-        return [
-            ["", *(row[0] for row in rows)],
-            *([title, *(row[i] for row in rows)] for i, title in enumerate(header) if i),
-        ]
+        (_, *names), *rows = zip(*self.text(), strict=True)
+        return [["", *names], *map(list, rows)]
 
     def best(self) -> set[tuple[int, int]]:
         """(Row, measure) of the highest mean of each measure with `best`, and of the means that print the same.
@@ -149,9 +147,7 @@ def _inert(cell: Cell) -> Cell:
 
 
 def export(table: Table, kind: Format) -> str:
-    """The table as text of one of the formats; DiverError for parquet, which is not text."""
-    if kind == "parquet":
-        raise DiverError("--format parquet: is written to a file; name a folder with --out")
+    """The table as text of one of the formats but parquet."""
     if kind == "csv":
         records, out = table.records(), io.StringIO()
         rows: list[list[Cell]] = [[*records[0]] if records else [table.of], *([*record.values()] for record in records)]
@@ -217,8 +213,6 @@ def escape_markdown(text: str) -> str:
     return re.sub(r"([\\|*_`<>\[\]])", r"\\\1", " ".join(text.split()))
 
 
-FIGURES = ("png", "svg", "pdf")
-"""The kinds of figures that --figures takes."""
 Log = Callable[[str], Any]
 
 
@@ -229,16 +223,11 @@ class Export:
     format: Format = "markdown"
     """Format of the table. All but Markdown is printed alone, so that it can be piped. Everything else then goes to
     standard error. With --out the table is also written there, and parquet only there."""
-    figures: str = ""
-    """Kinds of figures to write into --out: png, svg, pdf. Commas or spaces separate them."""
+    figures: tuple[Figure, ...] = ()
+    """Kinds of figures to write into --out. Commas or spaces separate them."""
 
     def check_export(self, out: Path | None) -> None:
-        """Raises DiverError if a kind is unknown, or needs a folder and `out` names none."""
-        for kind in words(self.figures) or [self.figures]:
-            if kind not in ("", *FIGURES):
-                raise DiverError(
-                    f"--figures {self.figures}: must be of {', '.join(FIGURES)}, several as pdf,png; not {kind!r}"
-                )
+        """Raises DiverError if a file is asked for and `out` names no folder."""
         if out is None and (self.figures or self.format == "parquet"):
             flag = "--figures" if self.figures else "--format parquet"
             raise DiverError(f"{flag}: is written to a file; name a folder with --out")
@@ -266,4 +255,4 @@ class Export:
         return [] if self.format == "markdown" else [write_table(table, folder, self.format, name)]
 
     def figure_paths(self, folder: Path, name: str = "table") -> Sequence[Path]:
-        return [folder / f"{name}.{kind}" for kind in words(self.figures)]
+        return [folder / f"{name}.{kind}" for kind in self.figures]

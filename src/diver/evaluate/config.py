@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from diver.core.settings import NonNegative, NonNegativeInt, Positional, Positive, PositiveInt, parse_ks, settings
-from diver.core.tables import Export
+from diver.core.tables import Export, Figure
 from diver.core.types import DiverError
 from diver.grading import get_grader
 from diver.grading.by_name import AUTO
@@ -91,7 +91,7 @@ class EvalConfig(Export):
     stop_token_ids: tuple[int, ...] = ()
     """Tokens that end a response, besides those of the model. Default: the run's. A server must know this key, as vLLM
     does."""
-    figures: str = "png,svg"
+    figures: tuple[Figure, ...] = ("png", "svg")
     """Kinds of the figure of Pass@k: png, svg, pdf. It is written to the folder of the results. Commas or spaces
     separate the kinds."""
 

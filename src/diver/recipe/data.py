@@ -168,27 +168,12 @@ class Data(Source):
     of that library."""
 
 
-class Entry(NamedTuple):
-    """A testbed: a task whose problems are generated, with an exact verifier and a starting policy.
+TESTBEDS = {"countdown": False, "maze": False, "textworld": False, "reasoning-gym": True}
+"""Tasks whose problems are generated, with an exact verifier and a starting policy -> whether tasks follow a colon.
 
-    Its problems are a function in `diver.tasks.testbeds.PROBLEMS`, or an entry point of the group `diver.testbeds`. Its
-    grader is one of `diver.grading.GRADERS` or an environment.
-    """
-
-    settings: str
-    """The section of `data` with the settings of its problems."""
-    extra: str = ""
-    """The extra of this package that the testbed needs."""
-    tasks: bool = False
-    """Whether it has tasks, named after a colon."""
-
-
-TESTBEDS = {
-    "countdown": Entry("countdown"),
-    "maze": Entry("maze"),
-    "textworld": Entry("textworld"),
-    "reasoning-gym": Entry("reasoning_gym", extra="reasoning-gym", tasks=True),
-}
-
+The section of `data` of the same name has the settings of the problems, and a testbed needs the extra of its name, if
+there is one. Its problems are a function in `diver.tasks.testbeds.PROBLEMS`, or an entry point of the group
+`diver.testbeds`. Its grader is one of `diver.grading.GRADERS` or an environment.
+"""
 POLICIES = ("countdown", *STUDIES["policies"])
 """Starting policies, made by `scripts/starting_policy.py`: the first is in this package, the others in `studies/`."""

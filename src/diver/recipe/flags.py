@@ -10,7 +10,7 @@ from types import MappingProxyType, NoneType
 from typing import Any, TypeVar
 
 from diver.core.settings import choose, is_positional, is_table, options, plain, read
-from diver.core.tables import FIGURES
+from diver.core.settings import words as listed
 from diver.core.types import DiverError
 from diver.recipe.help import help_text
 
@@ -31,7 +31,7 @@ def parse(kind: type[T], command: str, args: Sequence[str], common: Mapping[str,
         print(help_text(kind, command, common, everything="all" in args))
         raise SystemExit(0)
     kinds = {option.key: option.kind for option in options(kind)}
-    table, words = assigned({}, with_commas(args), kinds)
+    table, words = assigned({}, args, kinds)
     for word in words:
         if word.startswith("--"):
             choose(word[2:].partition("=")[0], [key.replace("_", "-") for key in kinds], f"command line: {word}")
@@ -85,6 +85,8 @@ def assigned(
         while not equals and words and not words[0].startswith("--") and not (single and values):
             if plain(kind) is bool and words[0].lower() not in BOOLEANS:
                 break
+            if values and (choices := _choices(kind)) and not choices.issuperset(listed(words[0])):
+                break
             values.append(words.popleft())
         if single and not values and plain(kind) is not bool:
             raise DiverError(f"command line: {flag}: needs a value")
@@ -123,7 +125,7 @@ def _value(texts: Sequence[str], kind: Any) -> Any:
             raise DiverError(f"command line: {' '.join(texts)}: must be pairs, NAME value NAME value")
         return {name: _value([text], of[1]) for name, text in zip(texts[::2], texts[1::2], strict=True)}
     if typing.get_origin(core) is tuple:
-        return [_value([text], of[0]) for text in texts]
+        return [_value([part], of[0]) for text in texts for part in (listed(text) if _choices(kind) else [text])]
     text = texts[0] if texts else "true"
     if bool in (core, *of) and text.lower() in BOOLEANS:
         return BOOLEANS[text.lower()]
@@ -136,12 +138,7 @@ def _value(texts: Sequence[str], kind: Any) -> Any:
     return text
 
 
-def with_commas(args: Sequence[str]) -> list[str]:
-    """Read `--figures pdf png` as `--figures pdf,png`; no path is named like a kind."""
-    result: list[str] = []
-    for word in args:
-        if len(result) > 1 and result[-2] == "--figures" and {word, *result[-1].split(",")} <= {*FIGURES}:
-            result[-1] += f",{word}"
-        else:
-            result.append(word)
-    return result
+def _choices(kind: Any) -> set[str]:
+    """The words that a tuple may have, if they are choices, as in `--figures pdf,png` and `--figures pdf png`."""
+    of = typing.get_args(plain(kind))
+    return {*typing.get_args(of[0])} if of and typing.get_origin(of[0]) is typing.Literal else set()

@@ -110,13 +110,11 @@ def _flag(option: Option, names: Mapping[str, str], underscores: bool) -> str:
     name = names.get(option.key) or f"--{option.key if underscores else option.key.replace('_', '-')}"
     if option.default is False:
         return name
-    return f"{name}{'' if (value := argument(option)).startswith('.') else ' '}{value}"
+    return f"{name}{'' if (value := _value(option.kind)).startswith('.') else ' '}{value}"
 
 
 def argument(option: Option, usage: bool = False) -> str:
-    """The placeholder after the name of an option; for a positional argument, its name."""
-    if not is_positional(option):
-        return _value(option.kind)
+    """The name of a positional argument."""
     name = option.key.upper()
     kind = typing.get_args(option.kind)[0]
     repeated = f"{name} ..." if typing.get_origin(kind) is tuple else name

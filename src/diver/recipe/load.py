@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from diver.core.settings import Errors, choose, merge, nearest, no_file, options, read
+from diver.core.settings import Errors, merge, nearest, no_file, options, read
 from diver.core.types import DiverError
 from diver.recipe.flags import HELP, assigned, checked
 from diver.recipe.help import help_text
@@ -79,20 +79,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise DiverError(no_file(path)) from None
-    except (OSError, UnicodeDecodeError) as e:
-        raise DiverError(f"{path}: cannot be read ({e})") from None
-    except (ValueError, RecursionError) as e:  # ValueError: e.g. a number of over 4,300 digits
+    except (OSError, ValueError, RecursionError) as e:  # ValueError: e.g. a number of over 4,300 digits
         raise DiverError(f"{path}: is not TOML: {e}") from None
-    errors, sections = Errors(), {}
-    for section, body in table.items():
-        with errors.collected():
-            choose(section, SECTIONS, f"{path}: section")
-            if not isinstance(body, dict):
-                raise DiverError(f"{path}: {section} must be a section, [{section}]")
-            sections[section] = body
-    with errors.collected():
-        checked(path, lambda: make_sections(sections))
-    errors.raise_found()
+    checked(path, lambda: make_sections(table))
     return merge({"run": {"folder": f"runs/{path.stem}"}}, table)
 
 
@@ -110,7 +99,6 @@ def _refuse(word: str, kinds: Mapping[str, Any], names: Mapping[str, Any]) -> No
     if word.startswith("--") and (meant := _meant(key, kinds)):
         raise DiverError(f"command line: {word!r}: did you mean {' or '.join(f'--{known}' for known in meant)}?")
     if word.startswith("--") and "." in key:
-        choose(key.partition(".")[0], SECTIONS, f"command line: --{key.partition('.')[0]}")
         table, _ = assigned(names, [f"--{key}="], {key: str})
         checked("command line", lambda: make_sections(table))
     raise DiverError(f"command line: {word!r}: a flag that changes the recipe has the form --section.key value")
@@ -119,10 +107,8 @@ def _refuse(word: str, kinds: Mapping[str, Any], names: Mapping[str, Any]) -> No
 def _meant(flag: str, kinds: Iterable[str]) -> list[str]:
     """The dotted keys closest to an unknown flag, whatever their section."""
     *tables, name = flag.lower().split(".")
-    if tables and tables[0] not in SECTIONS:  # `choose` lists the sections
-        return []
     keys = {key: key.rpartition(".")[2] for key in kinds if "." in key}
-    if not tables:  # `choose` lists the keys of a known section
+    if not tables:  # the refusal of a section lists its keys
         # Settings of the models of metrics, such as their batch, are not meant by one word.
         keys = {key: last for key, last in keys.items() if key.count(".") < 3}
         others = [short[2:] for short in SHORT] + [key for key in kinds if "." not in key]

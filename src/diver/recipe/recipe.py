@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from diver.core.settings import Errors, merge, read, settings
+from diver.core.settings import Errors, choose, merge, read, settings
 from diver.core.types import DiverError
 from diver.grading.settings import Verification
 from diver.methods import Method
@@ -120,13 +120,14 @@ def make_sections(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Each section on its own; `Recipe` validates them together. One DiverError names the errors of all sections."""
     sections: dict[str, Any] = {}
     errors = Errors()
-    for name, cls in SECTIONS.items():
-        body = dict(table.get(name, {}))
+    for name in sorted({**SECTIONS, **table}, key=SECTIONS.__contains__):  # unknown sections are told first
+        body = table.get(name, {})
         with errors.collected():
-            if name == "method":
-                sections[name] = method_named(body.pop("name", DEFAULT), **body)
+            choose(name, SECTIONS, "section")
+            if name == "method" and isinstance(body, Mapping):
+                sections[name] = method_named(**{"name": DEFAULT, **body})
             else:
-                sections[name] = read(cls, body, name)
+                sections[name] = read(SECTIONS[name], body, name)
     errors.raise_found()
     return sections
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from diver.core.extras import provenance
-from diver.core.files import table
+from diver.core.files import table, to_json
 from diver.core.run_folder import RunFolder, runs_in
 from diver.core.seeds import fingerprint, rows_fingerprint
 from diver.core.types import DiverError
@@ -78,23 +78,18 @@ def earlier_identity() -> dict[str, Any]:
 
 def contents(recipe: Recipe) -> dict[str, str]:
     """Digests of the files and folders that a recipe names, by key."""
-    sources = {"data.path": recipe.data.path}
-    if recipe.evaluate.source:
-        sources["evaluate.source.path"] = recipe.evaluate.source.path
-    rows = {key: Path(path).expanduser() for key, path in sources.items() if path not in TESTBEDS}
-    found = {key: rows_fingerprint(path) for key, path in rows.items() if path.exists()}
     named = flatten(dataclasses.asdict(recipe))
+    rows = {key: Path(named[key]).expanduser() for key in PATHS[:2] if named.get(key, "") not in ("", *TESTBEDS)}
+    found = {key: rows_fingerprint(path) for key, path in rows.items() if path.exists()}
     models = {key: Path(named[key]).expanduser() for key in ("model.path", *ENCODERS) if named[key] not in POLICIES}
     return found | {key: fingerprint(folder) for key, folder in models.items() if folder.is_dir()}
 
 
 def own_code(recipe: Recipe) -> dict[str, str]:
     """8 digits of the file of each `module:name` of a recipe, by that name: a user's method, verifier and so on."""
-    names = {*recipe.method.metric_names}
-    for value in flatten(dataclasses.asdict(recipe)).values():
-        names |= {text for text in (value if isinstance(value, list | tuple) else [value]) if isinstance(text, str)}
+    texts = to_json([dataclasses.asdict(recipe), *recipe.method.metric_names])
     found = {}
-    for name in sorted(name for name in names if re.fullmatch(r"[\w.]+:\w+", name)):
+    for name in sorted({*re.findall(r'"([\w.]+:\w+)"', texts)}):
         with contextlib.suppress(ImportError, ValueError):  # a wrong module name is refused when it is used
             spec = importlib.util.find_spec(name.partition(":")[0])
             if spec and spec.origin and Path(spec.origin).is_file():

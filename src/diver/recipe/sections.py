@@ -2,22 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from diver.core.settings import (
-    Bound,
-    NonNegative,
-    NonNegativeInt,
-    Positive,
-    PositiveInt,
-    check_booleans,
-    settings,
-    words,
-)
+from diver.core.settings import Bound, NonNegative, NonNegativeInt, Positive, PositiveInt, settings, words
 from diver.recipe.data import Source
 
+
+def _without_texts_of_booleans(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    for key, value in table.items():
+        if isinstance(value, str) and value.lower() in ("true", "false"):  # the text "false" would count as true
+            raise ValueError(f"{key}: {value!r} is a text; write {value.lower()} without quotes")
+    return table
+
+
+Variables = Annotated[Mapping[str, bool | int | float | str], AfterValidator(_without_texts_of_booleans)]
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -59,11 +59,8 @@ class Model:
     """Recompute activations in the backward pass, which saves memory and is about a third slower."""
     attention: str = "sdpa"
     """The attn_implementation of transformers: sdpa, eager or flash_attention_2."""
-    chat_template_kwargs: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    chat_template_kwargs: Variables = field(default_factory=dict)
     """Variables of the model's chat template, such as {enable_thinking = false} of Qwen3."""
-
-    def __post_init__(self) -> None:
-        check_booleans(self.chat_template_kwargs, "chat_template_kwargs")
 
 
 @settings
@@ -215,10 +212,9 @@ class Trl:
     started by `vllm serve`."""
     deepspeed: str | None = None
     """A DeepSpeed configuration, a JSON file."""
-    options: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    options: Variables = field(default_factory=dict)
     """Other fields of TRL's GRPOConfig, applied last, such as {vllm_gpu_memory_utilization = 0.3}."""
 
     def __post_init__(self) -> None:
-        check_booleans(self.options, "options")
         if self.quantization != "none" and not self.lora_rank:
             raise ValueError(f"quantization = {self.quantization!r} freezes the weights: give lora_rank, such as 16")

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from diver.core import formats
-from diver.core.files import Rows, table
-from diver.core.formats import load_json, numbered
+from diver.core.files import Rows, load_json, table
+from diver.core.formats import numbered
 from diver.core.types import DiverError
 from diver.rollouts.values import content_text
 

@@ -151,7 +151,7 @@ class Plan:
             samples=self.samples,
             k=",".join(map(str, self.ks)),
             generator="tree" if tree else "transformers",
-            figures="",
+            figures=(),
         )
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from diver.core.files import as_utf8, lock, make_folder, to_json, write_parts
+from diver.core.files import ESCAPED, lock, make_folder, to_json, write_parts
 from diver.core.types import DiverError
 
 Record = Mapping[str, Any]
@@ -44,7 +44,7 @@ def add(file: Path, records: Mapping[str, Record]) -> None:
     """
     make_folder(file.parent)
     with lock(file.parent, wait=True):
-        new = {name: as_utf8(to_json({"name": name, **record})) for name, record in records.items()}
+        new = {name: to_json({"name": name, **record}).encode(errors=ESCAPED) for name, record in records.items()}
         known = {**lines(file), **new}
         content = b"".join(known[name] + b"\n" for name in sorted(known))
         write_parts(file, [gzip.compress(content, mtime=0)])

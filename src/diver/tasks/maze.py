@@ -116,7 +116,7 @@ def problems(settings: Maze, count: int, *, held_out: bool) -> list[Problem]:
     return distinct(candidates(settings, rng), count, held_out=held_out, name="maze")
 
 
-_CELL = re.compile(r"([a-z])([1-9])", re.ASCII)
+_CELL = re.compile(r"[a-z][1-9]", re.ASCII)
 
 
 def parse(text: str) -> list[Cell | None] | None:
@@ -125,8 +125,7 @@ def parse(text: str) -> list[Cell | None] | None:
     None without a box, or with an empty one.
     """
     words = (last_box(after_thought(text)[-4096:]) or "").replace(",", " ").split()
-    cells = [_CELL.fullmatch(word) for word in words]
-    return [(ord(m[1]) - ord("a"), int(m[2]) - 1) if m else None for m in cells] or None
+    return [cell_of(word) if _CELL.fullmatch(word) else None for word in words] or None
 
 
 def valid(way: list[Cell | None], problem: Problem) -> list[Cell]:

@@ -133,9 +133,11 @@ def dataset_of(task: str, sizes: Mapping[str, Any], seed: int, size: int = SIZE)
     make, config = library()[task]
     where = f"data.reasoning_gym.sizes of {task}"
     defaults = {field.name: field.default for field in dataclasses.fields(config) if field.name not in OURS}
-    sizes = {key: _switch(value) if isinstance(defaults.get(key), bool) else value for key, value in sizes.items()}
     for key, value in sizes.items():
         choose(key, defaults, where)
+        if isinstance(defaults[key], bool):  # the command line has them as texts, since the table may have any keys
+            value = {"true": True, "false": False}.get(str(value).lower(), value)
+            sizes = {**sizes, key: value}
         if type(value) is not type(defaults[key]):
             read(get_type_hints(config)[key], value, f"{where}: {key}")
     try:
@@ -144,11 +146,6 @@ def dataset_of(task: str, sizes: Mapping[str, Any], seed: int, size: int = SIZE)
     except (AssertionError, IndexError, TypeError, ValueError) as error:
         raise DiverError(f"{where}: {error or 'not valid'}") from error
     return dataset
-
-
-def _switch(value: Any) -> Any:
-    """A table of any keys does not tell the command line which of them are booleans, so that `true` is a text there."""
-    return {"true": True, "false": False}.get(str(value).lower(), value)
 
 
 def makes_one(task: str, sizes: Mapping[str, Any]) -> bool:

@@ -8,6 +8,7 @@ in order. The layouts of GSM8K (what follows `####`), TRL and verl (`reward_mode
 arguments) returns such rows as dicts, or `Problem`s.
 """
 
+import itertools
 import json
 import math
 import re
@@ -21,6 +22,7 @@ from typing import Any
 from diver.core.columns import COLUMNS, first_value, needed
 from diver.core.files import InvalidRow
 from diver.core.formats import Rows
+from diver.core.settings import choose
 from diver.core.types import DiverError, Problem
 from diver.grading import EnvironmentGrader, get_grader
 from diver.grading.choice import options_of, prompt_with_options
@@ -58,10 +60,8 @@ def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Ad
         )
     if source.verifier != "auto":
         get_grader(source.verifier, f"{prefix}verifier")
-    if unknown := set(source.columns) - {*PARTS}:
-        raise DiverError(f"{prefix}columns: unknown {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")
-    if source.limit is not None and source.limit < 1:
-        raise DiverError(f"{prefix}limit: must be at least 1, not {source.limit}")
+    for part in source.columns:
+        choose(part, PARTS, f"{prefix}columns")
     rows, notes = read_rows(source, f"{prefix}path")
     if adapt:
         rows = adapted(rows, adapt, name)
@@ -122,25 +122,20 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
     counted, start = counted_options([*by_prompt.values()], source, origin)
     given = [counted.get(i, problem) for i, problem in enumerate(by_prompt.values())]
     problems = Problems(map(_with_options, given))
-    problems.notes = [*notes]
-    if counted:
-        problems.notes.append(
-            f"{origin}: {len(counted)} reference answers count the options from {start}; they are letters now"
-        )
-    if asked := sum(new is not old for new, old in zip(problems, given, strict=True)):
-        problems.notes.append(
-            f"{origin}: the options of {asked} problems, which are in a column, follow their questions"
-        )
+    asked = sum(new is not old for new, old in zip(problems, given, strict=True))
     if any(_is_game(problem, origin) for problem in problems):  # its environment may read every column
         unread.clear()
-    for column, count in unread.items():
-        problems.notes.append(
-            f"{origin}: the policy does not see column {column!r} of {count} rows; write its text into the question"
-        )
-    if duplicates:
-        problems.notes.append(f"{origin}: {duplicates} duplicate rows left out, {len(problems)} problems remain")
-    if conflicting:
-        problems.notes.append(f"{origin}: {conflicting} rows repeat a prompt with another answer; the first is kept")
+    remarks = {
+        f"{len(counted)} reference answers count the options from {start}; they are letters now": len(counted),
+        f"the options of {asked} problems, which are in a column, follow their questions": asked,
+        **{
+            f"the policy does not see column {column!r} of {count} rows; write its text into the question": count
+            for column, count in unread.items()
+        },
+        f"{duplicates} duplicate rows left out, {len(problems)} problems remain": duplicates,
+        f"{conflicting} rows repeat a prompt with another answer; the first is kept": conflicting,
+    }
+    problems.notes = [*notes, *(f"{origin}: {remark}" for remark, count in remarks.items() if count)]
     if invalid:
         first = {error.reason: error.where for error in reversed(invalid)}
         counts = Counter(error.reason for error in invalid).most_common()
@@ -194,8 +189,8 @@ def _valid(rows: Rows, source: Source, invalid: list[InvalidRow], unread: Counte
 
     `unread` counts the rows by the columns that a question may refer to and that are no part of the prompt.
     """
-    rows, number = iter(rows), 0
-    while True:
+    rows = iter(rows)
+    for number in itertools.count():
         try:
             where, row = next(rows)
             problem = to_problem(row, where, source, number)
@@ -208,7 +203,6 @@ def _valid(rows: Rows, source: Source, invalid: list[InvalidRow], unread: Counte
             if not source.skip_invalid_rows:
                 raise
             invalid.append(error)
-        number += 1
 
 
 def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, number: int = 0) -> Problem:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from diver.core.endings import NEXT_QUESTION
 from diver.core.files import packaged_table
 from diver.core.progress import progress
+from diver.core.settings import choose
 from diver.core.types import DiverError, Problem
 from diver.grading import get_grader, opens_thought
 
@@ -68,8 +69,7 @@ def render(problem: Problem, template: str = "plain", tokenizer: Any = None) -> 
     and instructions of this template. What comes through a chat template already has its special tokens: encode it with
     `add_special_tokens=False`. DiverError: an unknown name, or no chat template if one is needed.
     """
-    if template not in TEMPLATES:
-        raise DiverError(f"unknown prompt template {template!r}; choose one of {', '.join(TEMPLATES)}")
+    choose(template, TEMPLATES, "prompt template")
     layout, problem = TEMPLATES[template], get_grader(problem.verifier).posed(problem)
     if not isinstance(problem.prompt, str):
         return _through_chat(tokenizer, chat_messages(problem, layout), "", f"problem {problem.id!r}")

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from diver.core.extras import EXTRAS, added, check_studies, install
+from diver.core.extras import EXTRAS, added, check_studies, require
 from diver.core.types import DiverError, Problem
 from diver.grading import get_grader
 from diver.recipe.data import POLICIES, TESTBEDS, Data, Source
@@ -27,7 +26,7 @@ All of them are held out or none; no problem is ever both. Installed packages ad
 def is_testbed(path: str) -> bool:
     """Whether the path of a source names a testbed, whose problems are generated, and no function "maze:problems"."""
     name, _, task = path.partition(":")
-    return name in TESTBEDS and (not task or TESTBEDS[name].tasks)
+    return name in TESTBEDS and (not task or TESTBEDS[name])
 
 
 def generate(source: Source, data: Data, count: int | None, *, held_out: bool, key: str = "data") -> list[Problem]:
@@ -41,10 +40,8 @@ def generate(source: Source, data: Data, count: int | None, *, held_out: bool, k
     if given := [name for name in of_rows if getattr(source, name) != getattr(Source(), name)]:
         raise DiverError(f"{key}.{given[0]}: is for problems that are read from rows; {source.path} generates its own")
     name, _, task = source.path.partition(":")
-    section, extra, _ = TESTBEDS[name]
-    if extra and find_spec(EXTRAS[extra][0]) is None:
-        raise DiverError(f"{source.path}: needs an extra: {install(extra)}")
-    settings, named = getattr(data, section), {"task": task} if task else {}
+    require(*EXTRAS.get(name, ()))
+    settings, named = getattr(data, name.replace("-", "_")), {"task": task} if task else {}
     if not (draw := PROBLEMS.get(name)):
         draw = _installed("testbeds", name, f"{key}.path = {name!r}")
     problems = draw(settings, count or settings.problems, held_out=held_out, **named)[: source.limit]
