@@ -194,9 +194,9 @@ def _lines(panel: Panel, metrics: Sequence[pd.DataFrame]) -> list[dict[str, Any]
     """One line per run, or one line for its correct responses and one for its wrong ones."""
     lines = []
     for i, of in enumerate(metrics):
-        parts = [(f"{panel.metric}:{RIGHT}", RIGHT), (f"{panel.metric}:{WRONG}", WRONG)]
+        parts = [(f"{panel.id}:{RIGHT}", RIGHT), (f"{panel.id}:{WRONG}", WRONG)]
         if panel.note != BY_OUTCOME or not any(name in of for name, _ in parts):
-            parts = [(panel.metric, "")]
+            parts = [(panel.id, "")]
         for name, label in parts:
             # Without truncation flags, the curve would be zeros, as if no response was truncated.
             if name in of and len(values := of[name].dropna()) and (name != "response/truncated" or values.any()):

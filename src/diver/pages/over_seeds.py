@@ -16,7 +16,6 @@ import numpy as np
 from diver.core.figures import COLOURS, GREY, drawing, frame, write_lines
 from diver.core.run_folder import find_runs, given_name, run_name
 from diver.core.seeds import fingerprint
-from diver.core.statistics import Estimate
 from diver.core.types import DiverError
 from diver.evaluate.comparison import (
     BEFORE,
@@ -27,6 +26,7 @@ from diver.evaluate.comparison import (
     digests,
     levels,
     other_problems,
+    pass_estimates,
     with_seeds,
 )
 from diver.evaluate.results import read_results
@@ -104,32 +104,25 @@ def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
 
     A label is the name that the user gave or the method's, and the keys in which the variants of that name differ.
     """
-    groups: dict[tuple[str, str], list[RunRecord]] = {}
+    variants: dict[tuple[str, tuple[tuple[str, str], ...]], dict[int, RunRecord]] = {}
     for run in runs:
-        groups.setdefault((run.name, repr(sorted(settings_of(run).items()))), []).append(run)
-    settings = [settings_of(members[0]) for members in groups.values()]
-    heads = [name or of.get("method.name", "after training") for (name, _), of in zip(groups, settings, strict=True)]
-    named: dict[str, dict[int, RunRecord]] = {}
-    for head, mine, members in zip(heads, settings, groups.values(), strict=True):
-        alike = [of for other, of in zip(heads, settings, strict=True) if other == head]
-        names = sorted({name for of in alike for name in of})
-        differ = [name for name in names if len({of.get(name) for of in alike}) > 1]
-        label = ", ".join([head, *(f"{name} {mine.get(name, 'not set')}" for name in differ)])
-        if label in named:
+        settings, seed = settings_of(run), int(run.recipe("run").get("seed", 0))
+        head = run.name or settings.get("method.name", "after training")
+        seeds = variants.setdefault((head, tuple(sorted(settings.items()))), {})
+        if seed in seeds:
             raise DiverError(
-                f"{members[0].folder}: its variant would be called {label!r}, as another one is; name it otherwise"
+                f"{run.folder} and {seeds[seed].folder}: the same recipe and the same seed; NAME=PATH makes them "
+                "two variants"
             )
-        seeds: dict[int, RunRecord] = {}
-        for run in members:
-            seed = int(run.recipe("run").get("seed", 0))
-            if seed in seeds:
-                raise DiverError(
-                    f"{run.folder} and {seeds[seed].folder}: the same recipe and the same seed; NAME=PATH makes them "
-                    "two variants"
-                )
-            seeds[seed] = run
-        named[label] = dict(sorted(seeds.items()))
-    return named
+        seeds[seed] = run
+    labelled: dict[str, dict[int, RunRecord]] = {}
+    for (head, of_variant), seeds in variants.items():
+        alike = [{*items} for other, items in variants if other == head]
+        differ = sorted({name for name, _ in alike[0].union(*alike) - alike[0].intersection(*alike)})
+        values = dict(of_variant)
+        label = ", ".join([head, *(f"{name} {values.get(name, 'not set')}" for name in differ)])
+        labelled[label] = dict(sorted(seeds.items()))
+    return labelled
 
 
 def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Runs]:
@@ -198,16 +191,13 @@ def draw(found: Mapping[str, Runs], *paths: Path) -> None:
 
     The policy before training is grey, so that each variant has the same colour here and in `draw_curves`.
     """
-    table = levels(found)
     colours = itertools.chain([GREY] if BEFORE in found else [], itertools.cycle(COLOURS))
-    ks = [int(m.name.partition("@")[2]) for m in table.measures if m.name.startswith("pass@")]
     with drawing(*paths, size=(6.4, 4.2)) as figure:
         axes = figure.add_subplot()
-        for (label, cells), colour in zip(table.rows.items(), colours, strict=False):
-            estimates = [cell for cell in cells[: len(ks)] if isinstance(cell, Estimate)]
-            mean, low, high = (np.array(ends) for ends in zip(*estimates, strict=True))
-            axes.plot(ks, 100 * mean, color=colour, marker="o", markersize=3, linewidth=1.5, label=label)
-            axes.fill_between(ks, 100 * low, 100 * high, color=colour, alpha=0.12, linewidth=0)
+        for (label, by_k), colour in zip(pass_estimates(levels(found)).items(), colours, strict=False):
+            ks, (mean, low, high) = [*by_k], 100 * np.transpose([*by_k.values()])
+            axes.plot(ks, mean, color=colour, marker="o", markersize=3, linewidth=1.5, label=label)
+            axes.fill_between(ks, low, high, color=colour, alpha=0.12, linewidth=0)
         frame(axes, "Pass@k, per cent", "k, samples a problem")
         axes.set_xscale("log", base=2)
         axes.set_xticks(ks, [str(k) for k in ks], minor=False)
