@@ -1,17 +1,18 @@
-"""`python -m fronts`: make the runs of study.toml that have no record, setting by setting, and write the page."""
+"""`python -m fronts`: make the runs of a protocol that have no record, setting by setting, and write its page."""
 
 from __future__ import annotations
 
 import dataclasses
 import sys
 from pathlib import Path
+from typing import Literal
 
 from diver.recipe.flags import parse
 from diver.sweep.plan import Plan
 from diver.sweep.run import sweep
 from fronts.controls import make_controls
-from fronts.page import write_page
-from fronts.study import TESTBEDS, plan
+from fronts.page import write_page, write_recent
+from fronts.study import TESTBEDS, load, plan
 
 
 @dataclasses.dataclass
@@ -21,6 +22,8 @@ class Arguments:
     A run with a record in OUT/records is not made again; the same command resumes a stopped study.
     """
 
+    study: Literal["study", "recent_methods"] = "study"
+    """The protocol, a TOML file beside this module."""
     jobs: int = 1
     """Runs in parallel, one thread each."""
     testbeds: tuple[str, ...] = tuple(TESTBEDS)
@@ -28,22 +31,26 @@ class Arguments:
     only: tuple[str, ...] = ()
     """Only these settings."""
     out: Path = Path("docs/results")
-    """The folder of the page, and of the records, records/fronts.jsonl.gz."""
+    """The folder of the page, and of the records, records/*.jsonl.gz."""
     work: Path = Path("runs/fronts")
     """Where runs are made; it may be deleted when they are finished."""
 
 
 def main() -> None:
     arguments = parse(Arguments, "python -m fronts", sys.argv[1:])
-    plans = [plan(testbed, arguments.out, arguments.work) for testbed in arguments.testbeds]
+    fronts = arguments.study == "study"
+    plans = {bed: plan(bed, arguments.out, arguments.work, arguments.study) for bed in arguments.testbeds}
     try:
-        for of_testbed in (*map(choosing, plans), *plans):  # more seeds come last: they only judge
-            for setting in of_testbed.settings:
-                if not arguments.only or setting.label in arguments.only:
-                    sweep(of_testbed, arguments.jobs, [setting.label])
-                    make_controls(of_testbed, arguments.jobs)
+        for of in (choosing, lambda plan: plan):  # more seeds come last: they only judge
+            for testbed, of_testbed in plans.items():
+                labels = [s.label for s in of_testbed.settings] if fronts else load(arguments.study)[testbed]
+                for label in labels:
+                    if not arguments.only or label in arguments.only:
+                        sweep(of(of_testbed), arguments.jobs, [label])
+                        if fronts:
+                            make_controls(of(of_testbed), arguments.jobs)
     finally:
-        print(write_page(arguments.out))
+        print((write_page if fronts else write_recent)(arguments.out))
 
 
 def choosing(plan: Plan) -> Plan:

@@ -1,4 +1,4 @@
-"""docs/results/fronts.md, from the records that exist."""
+"""docs/results/fronts.md and docs/results/recent-methods.md, from the records that exist."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from pathlib import Path
 from diver.core.files import write_text
 from diver.core.statistics import Estimate
 from diver.core.tables import markdown
-from diver.sweep import records
-from diver.sweep.choose import SAME, Policy, policies, verdict
+from diver.sweep.choose import SAME, Policy, gain_at, policies, verdict
 from diver.sweep.page import DASH, FRONTS, Section, advised, sections
 from diver.sweep.plan import UNTRAINED, Plan
 from fronts.controls import section as controls
 from fronts.picture import draw
-from fronts.study import TESTBEDS, plan
+from fronts.study import TESTBEDS, known, plan
 
 PICTURE = """\
 ![Pass@64 against Pass@1 on Countdown and in mazes, a line for each setting](fronts.png)
@@ -22,6 +21,14 @@ PICTURE = """\
 Each line joins the best policies of a setting on the selection problems: weights between untrained and trained at four
 temperatures. A dot is the trained policy at temperature 0.6.
 """
+RECENT = """\
+Every policy at its best weights between untrained (alpha 0) and trained (alpha 1), and at its best temperature, beside
+clip-higher of the [fronts](fronts.md) with the same seeds and problems. `studies/fronts/recent_methods.toml` is the
+protocol, which was committed before the first run. `python -m fronts --study recent_methods` makes the runs that have
+no record, and writes this page.
+"""
+REPLAY, DRIFT = "max-rl, replay", "max-rl, replay of little drift"
+LIMIT = "On the held-out problems, in points, with intervals of 95 % over seeds and problems; descriptive.\n"
 INTRODUCTION = """\
 Every policy at its best weights between untrained (alpha 0) and trained (alpha 1), and at its best temperature, beside
 the untrained policy. `studies/fronts/study.toml` is the protocol, which was committed before the first run.
@@ -36,43 +43,79 @@ zcat docs/results/records/fronts.jsonl.gz | jq -c '[.name, (.fronts.selection | 
 
 def write_page(out: Path) -> Path:
     """Write fronts.md and its picture in `out`; returns the path of the page."""
-    answer, parts, texts, unfinished = list[str](), list[str](), set[str](), list[str]()
     panels: dict[str, dict[str, Policy]] = {}
+    answer, parts, texts = list[str](), list[str](), set[str]()
     for testbed, title in TESTBEDS.items():
         of_testbed = plan(testbed, out)
-        found = policies(of_testbed, records.read(of_testbed.records))
+        found = policies(of_testbed, known(of_testbed, out))
         panels[title] = {label: policy for label, policy in found.items() if policy.best(1)}  # has all its seeds
-        planned = sum(len(setting.seeds) for setting in of_testbed.settings)
-        made = sum(len(policy.runs) for label, policy in found.items() if label != UNTRAINED)
-        answer += [f"- {title}, {sentence}." for sentence in _answer(of_testbed, found)]
-        unfinished += [f"{title} {made} of {planned} runs"] * (made < planned)
-        parts.append(f"## {title}\n")
-        for section in sections(of_testbed, found):
-            if section.title != FRONTS:
-                section = _runs(found) if section.title == "Runs" else section
-                text = "" if section.text in texts else f"{section.text}\n\n"
-                parts.append(f"### {section.title}\n\n{text}{markdown(section.rows[0], section.rows[1:])}")
-                texts.add(section.text)
-        parts.append(controls(of_testbed, found))
-    answer += [f"- **Not finished**: {', '.join(unfinished)}."] * bool(unfinished)
+        answer += _answer(of_testbed, found, title)
+        parts += [*_sections(of_testbed, found, title, texts), controls(of_testbed, found)]
     draw(out / "fronts.png", panels, (1, 64))
     head = ["# Fronts: what to turn on for each k\n", "\n".join(answer) + "\n", PICTURE, INTRODUCTION]
     write_text(out / "fronts.md", "\n".join(filter(None, [*head, *parts])))
     return out / "fronts.md"
 
 
-def _answer(plan: Plan, found: Mapping[str, Policy]) -> Iterator[str]:
+def write_recent(out: Path) -> Path:
+    """Write recent-methods.md in `out`; returns its path."""
+    answer, parts, texts = list[str](), list[str](), set[str]()
+    for testbed, title in TESTBEDS.items():
+        of_testbed = plan(testbed, out, name="recent_methods")
+        records = known(of_testbed, out)
+        found = policies(of_testbed, records)
+        answer += _answer(of_testbed, found, title)
+        parts += _sections(of_testbed, found, title, texts)
+        unlimited = policies(plan(testbed, out), records).get(REPLAY)
+        if unlimited and DRIFT in found:
+            rows = [_drift(of_testbed, {DRIFT: found[DRIFT], REPLAY: unlimited})]
+            parts.append(f"### The limit of drift\n\n{LIMIT}\n{markdown(['', *_titles(of_testbed)], rows)}")
+    head = ["# The methods of autumn 2026\n", "\n".join(answer) + "\n", RECENT]
+    write_text(out / "recent-methods.md", "\n".join(filter(None, [*head, *parts])))
+    return out / "recent-methods.md"
+
+
+def _sections(plan: Plan, found: Mapping[str, Policy], title: str, texts: set[str]) -> Iterator[str]:
+    """The tables of a testbed, without the `texts` that stand above a table before."""
+    yield f"## {title}\n"
+    for section in sections(plan, found):
+        if section.title != FRONTS:
+            section = _runs(found) if section.title == "Runs" else section
+            text = "" if section.text in texts else f"{section.text}\n\n"
+            yield f"### {section.title}\n\n{text}{markdown(section.rows[0], section.rows[1:])}"
+            texts.add(section.text)
+
+
+def _titles(plan: Plan) -> list[str]:
+    return [f"Pass@{k}" for k in plan.ks]
+
+
+def _drift(plan: Plan, found: Mapping[str, Policy]) -> list[str]:
+    """A row: with the limit of drift minus without, each at its best pair for each k."""
+    best = {k: (found[DRIFT].best(k), found[REPLAY].best(k)) for k in plan.ks}
+    gaps = [
+        _points(gain_at(found, DRIFT, REPLAY, (mine[0], other[0]), k)) if mine and other else DASH
+        for k, (mine, other) in best.items()
+    ]
+    return [f"{DRIFT} minus {REPLAY}", *gaps]
+
+
+def _answer(plan: Plan, found: Mapping[str, Policy], title: str) -> Iterator[str]:
     """What is advised at each k, and the difference on which it rests; nothing before the baseline is finished."""
     for of in filter(None, (verdict(plan, found, k) for k in plan.ks)):
-        what, other = f"k = {of.k}: {advised(plan, of)}", "the untrained policy"
+        what, other = f"- {title}, k = {of.k}: {advised(plan, of)}", "the untrained policy"
         if of.advice == of.label:
-            yield f"{what}; {_points(of.gain)} points from {plan.baseline}"
+            yield f"{what}; {_points(of.gain)} points from {plan.baseline}."
         elif of.advice != UNTRAINED:
-            yield f"{what}; {_points(of.baseline_over_untrained)} points from {other}"
+            yield f"{what}; {_points(of.baseline_over_untrained)} points from {other}."
         elif of.over_untrained is SAME:
-            yield f"{what}; the best setting is {other}"
+            yield f"{what}; the best setting is {other}."
         else:
-            yield f"{what}; the best setting, {of.label}, has {_points(of.over_untrained)} points from {other}"
+            yield f"{what}; the best setting, {of.label}, has {_points(of.over_untrained)} points from {other}."
+    planned = sum(len(setting.seeds) for setting in plan.settings)
+    made = sum(len(policy.runs) for label, policy in found.items() if label != UNTRAINED)
+    if made < planned:
+        yield f"- **{title}, not finished**: {made} of {planned} runs."
 
 
 def _points(estimate: Estimate) -> str:

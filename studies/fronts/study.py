@@ -1,7 +1,8 @@
-"""study.toml as a plan of each testbed."""
+"""The protocols, study.toml and recent_methods.toml, as a plan of each testbed."""
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
@@ -9,34 +10,45 @@ from pathlib import Path
 from typing import Any
 
 from diver.recipe.recipe import flatten
+from diver.sweep import records
 from diver.sweep.plan import Plan, Setting
+from diver.sweep.records import Record
 
 TESTBEDS = {"countdown": "Countdown", "maze": "Mazes"}
-RECORDS = Path("records/fronts.jsonl.gz")
+RECORDS = {"study": Path("records/fronts.jsonl.gz"), "recent_methods": Path("records/recent-methods.jsonl.gz")}
 LONGER = ", equal time"
 STEPS = 600  # of a setting whose longer run ends with `LONGER`
 
 
-def load() -> dict[str, Any]:
-    return tomllib.loads((files("fronts") / "study.toml").read_text(encoding="utf-8"))
+def load(name: str = "study") -> dict[str, Any]:
+    return tomllib.loads((files("fronts") / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def plan(testbed: str, out: Path = Path("docs/results"), work: Path = Path("runs/fronts")) -> Plan:
+def plan(testbed: str, out: Path = Path("docs/results"), work: Path = Path("runs/fronts"), name: str = "study") -> Plan:
     """The sweep of a testbed, its records in `out` and its runs in `work`."""
-    study = load()
-    common: dict[str, Any] = {key: tuple(study[key]) for key in ("alphas", "temperatures", "seeds")}
+    fronts, study = load(), load(name)
+    common: dict[str, Any] = {key: tuple(fronts[key]) for key in ("alphas", "temperatures", "seeds")}
+    base: list[Setting] = []
+    if name != "study":  # its baseline is that of the fronts, whose runs are not made again
+        beside: dict[str, Any] = {"run": "", "step": None, "seeds": common["seeds"]}
+        base = [dataclasses.replace(s, **beside) for s in settings(fronts, testbed) if s.label == fronts["baseline"]]
     return Plan(
         recipe=Path(str(files("fronts") / f"{testbed}.toml")),
-        settings=tuple(settings(study, testbed)),
-        baseline=study["baseline"],
-        ks=tuple(study["k"]),
-        samples=study["samples"],
-        selection=study["selection"],
+        settings=(*base, *settings(fronts | study, testbed)),
+        baseline=fronts["baseline"],
+        ks=tuple(fronts["k"]),
+        samples=fronts["samples"],
+        selection=fronts["selection"],
         out=work / testbed,
-        records=out / RECORDS,
+        records=out / RECORDS[name],
         prefix=f"{testbed}/",
         **common,
     )
+
+
+def known(plan: Plan, out: Path) -> dict[str, Record]:
+    """The records of a plan by name, with those of the fronts, beside which `recent_methods` stands."""
+    return {**records.read(out / RECORDS["study"]), **records.read(plan.records)}
 
 
 def settings(study: Mapping[str, Any], testbed: str) -> list[Setting]:

@@ -78,7 +78,11 @@ class Visit:
 
     def __init__(self, chromium, path, **context):
         self.said, self.asked = [], []
-        self.page = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **context}).new_page()
+        still = {
+            "viewport": {"width": 1280, "height": 900},
+            "reduced_motion": "reduce",
+        }  # what is measured stands still
+        self.page = chromium.new_context(**{**still, **context}).new_page()
         self.page.on("console", lambda message: self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.page.on("dialog", lambda dialog: self.said.append(dialog.message))

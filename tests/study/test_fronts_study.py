@@ -18,39 +18,45 @@ from fronts.study import plan
 from verified_replay.problems import held_out_stream, trained
 
 ROOT = Path(__file__).parents[2]
-PROTOCOL = "studies/fronts/study.toml"
 RESULTS = ROOT / "docs" / "results"
+PAGES = {"study": (page.write_page, "fronts.md"), "recent_methods": (page.write_recent, "recent-methods.md")}
 
 
-def finished_records():
-    found = records.read(RESULTS / study.RECORDS)
+def finished_records(name):
+    found = records.read(RESULTS / study.RECORDS[name])
     return [record for record in found.values() if record.get("commit")]
 
 
-def test_every_record_is_of_a_commit_after_the_protocol():
-    check_descent(PROTOCOL, finished_records())
+@pytest.mark.parametrize("name", PAGES)
+def test_every_record_is_of_a_commit_after_the_protocol(name):
+    check_descent(f"studies/fronts/{name}.toml", finished_records(name))
 
 
-def test_since_the_first_run_the_protocol_is_only_added_to():
-    check_only_added_to(PROTOCOL, finished_records())
+@pytest.mark.parametrize("name", PAGES)
+def test_since_the_first_run_the_protocol_is_only_added_to(name):
+    check_only_added_to(f"studies/fronts/{name}.toml", finished_records(name))
 
 
-def test_the_page_is_what_the_records_give(tmp_path):
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_is_what_the_records_give(name, tmp_path):
     """Every run that has a record is on it, too: the table of runs lists all that the records have.
 
     The answer comes first, a sentence for each k."""
-    if not (RESULTS / study.RECORDS).exists():
+    if not (RESULTS / study.RECORDS[name]).exists():
         pytest.skip("no run is made yet")
-    (tmp_path / study.RECORDS).parent.mkdir(parents=True)
-    (tmp_path / study.RECORDS).write_bytes((RESULTS / study.RECORDS).read_bytes())
-    written = page.write_page(tmp_path).read_text(encoding="utf-8")
-    assert written == (RESULTS / "fronts.md").read_text(encoding="utf-8")
-    assert written.splitlines()[2].startswith("- Countdown, k = 1: ")
+    (tmp_path / "records").mkdir()
+    for file in study.RECORDS.values():
+        if (RESULTS / file).exists():
+            (tmp_path / file).write_bytes((RESULTS / file).read_bytes())
+    write, file = PAGES[name]
+    written = write(tmp_path).read_text(encoding="utf-8")
+    assert written == (RESULTS / file).read_text(encoding="utf-8")
+    assert written.splitlines()[2].startswith("- Countdown, ")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in written.splitlines()]
-    for name, record in records.read(RESULTS / study.RECORDS).items():
+    for name_of_run, record in records.read(RESULTS / study.RECORDS[name]).items():
         if record["setting"] not in ("untrained", CONTROLS):
-            _, label, seed = name.split("/")
-            assert any(row[0] == label and seed.removeprefix("seed_") in row[1].split() for row in rows), name
+            _, label, seed = name_of_run.split("/")
+            assert any(row[0] == label and seed.removeprefix("seed_") in row[1].split() for row in rows), name_of_run
 
 
 def test_a_front_by_hand():
@@ -71,6 +77,19 @@ def test_the_settings_of_a_testbed():
     assert of.trained(short, 400).train.steps == 930 and plan("maze").trained(short, 400).train.steps == 1080
     # The problems are apart from the training data, so the run evaluates nothing itself.
     assert recipe.evaluate.problems == 0 and of.recipe_of(replay, 401).evaluate.problems == SELECTION + HELD_OUT
+
+
+def test_the_settings_of_recent_methods_stand_beside_the_baseline_of_the_fronts():
+    of = plan("maze", name="recent_methods")
+    labels = [setting.label for setting in of.settings]
+    assert (
+        labels[0] == of.baseline == "clip-higher" and len(labels) == 8 and of.records.name == "recent-methods.jsonl.gz"
+    )
+    assert {setting.seeds for setting in of.settings} == {(400, 401, 402)}
+    drift, retries = (of.trained(of.setting(label), 400) for label in ("max-rl, replay of little drift", "retries"))
+    assert (drift.method.replay.alpha, drift.method.replay.max_drift, drift.train.learning_rate) == (0.3, 0.001, 2.5e-5)
+    assert (retries.method.name, retries.method.selection.retries, retries.train.steps) == ("clip-higher", 3, 600)
+    assert page.DRIFT in labels and page.REPLAY in [setting.label for setting in plan("maze").settings]
 
 
 def test_shares_by_hand():
