@@ -234,7 +234,7 @@ def _narrower(metrics: pd.DataFrame) -> Alert | None:
 def _shown(runs: Sequence[Run], sources: Sequence[Source], limit: int, threshold: float) -> list[Shown]:
     """At most `limit` groups, by step, with what the cards show of a response."""
     index = {(id(run.source), run.by): i for i, run in enumerate(runs)}
-    kept = [(source, group) for source in sources for of in source.read_files for group, _ in of.sample.groups()]
+    kept = [(source, group) for source in sources for of in source.contents.values() for group, _ in of.sample.groups()]
     shown = []
     for source, group in (kept[i] for i in page.evenly_spaced(len(kept), limit)):
         bare = dataclasses.replace(group, problem=dataclasses.replace(group.problem, meta={}))

@@ -131,21 +131,21 @@ def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Ru
     Raises:
         DiverError: two evaluations differ in how they were made, or in their problems.
     """
-    runs = {label: {seed: run.trained for seed, run in of.items()} for label, of in variants.items()}
-    base = _before(variants)
-    reference = next(iter(next(iter(runs.values())).values()))
-    for label, seed, evaluation in ((la, s, e) for la, of in runs.items() for s, e in of.items()):
+    runs = [run for of in variants.values() for run in of.values()]
+    reference, first = runs[0].trained, digests(runs[0].trained)
+    for run in runs:
         for key in SAME:
-            if evaluation.get(key) != reference.get(key):
+            if run.trained.get(key) != reference.get(key):
                 raise DiverError(
-                    f"{variants[label][seed].folder}: {key} of its evaluation is {evaluation.get(key)}, "
-                    f"of the first run {reference.get(key)}; evaluate all alike by diver eval RUN, and name its "
-                    "folder by --evaluations"
+                    f"{run.folder}: {key} of its evaluation is {run.trained.get(key)}, of the first run "
+                    f"{reference.get(key)}; evaluate all alike by diver eval RUN, and name its folder by --evaluations"
                 )
-        first, these = digests(reference), digests(evaluation)
+        these = digests(run.trained)
         if [*first] != [*these] or other_problems(first, these):
-            raise DiverError(f"{variants[label][seed].folder}: its held-out problems are not those of the other runs")
-    return {**({BEFORE: base} if base else {}), **runs}
+            raise DiverError(f"{run.folder}: its held-out problems are not those of the other runs")
+    base = _before(variants)
+    trained = {label: {seed: run.trained for seed, run in of.items()} for label, of in variants.items()}
+    return {**({BEFORE: base} if base else {}), **trained}
 
 
 def _before(variants: Mapping[str, Mapping[int, RunRecord]]) -> Runs:
@@ -153,17 +153,14 @@ def _before(variants: Mapping[str, Mapping[int, RunRecord]]) -> Runs:
     differ in it or in their model. Also empty if one run lacks it, or where it has fewer samples than the one after
     training."""
     base: dict[int, Mapping[str, Any]] = {}
-    runs = [(seed, run) for of in variants.values() for seed, run in of.items()]
-    models = [{k: v for k, v in settings_of(run).items() if k.startswith(MODEL)} for _, run in runs]
-    if any(model != models[0] for model in models):
-        return {}
-    for seed, run in runs:
+    models = set()
+    for seed, run in ((seed, run) for of in variants.values() for seed, run in of.items()):
+        models.add(frozenset((k, v) for k, v in settings_of(run).items() if k.startswith(MODEL)))
         known = base.setdefault(seed, run.base)
-        if not run.base or run.base["per_problem"] != known["per_problem"]:
+        alike = all(run.base.get(key) == run.trained.get(key) for key in SAME)
+        if not (run.base and alike and run.base["per_problem"] == known["per_problem"]):
             return {}
-        if any(run.base.get(key) != run.trained.get(key) for key in SAME):
-            return {}
-    return base
+    return base if len(models) == 1 else {}
 
 
 def notes(variants: Mapping[str, Mapping[int, RunRecord]]) -> list[str]:

@@ -234,11 +234,9 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
         return float(dissimilarity[np.ix_(chosen, chosen)].sum() / (n * (n - 1))) if n > 1 else math.nan
 
     correct = [r for r, is_right in zip(rollouts, right, strict=True) if is_right]
-    everyone = np.ones(len(texts), dtype=bool)
-    values = {"diversity/textual": mean(everyone), "diversity/equational": float(np.mean(unique_fractions(written)))}
-    if len(texts) < 2:
-        values = dict.fromkeys(values, math.nan)
-    values |= {
+    values = {
+        "diversity/textual": mean(np.ones(len(texts), dtype=bool)),
+        "diversity/equational": float(np.mean(unique_fractions(written))) if len(texts) > 1 else math.nan,
         f"diversity/textual:{RIGHT}": mean(right),
         f"diversity/textual:{WRONG}": mean(~right & ~np.isnan(outcomes)),
         **pair_values(correct),
