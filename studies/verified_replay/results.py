@@ -64,7 +64,7 @@ def values(runs: Runs, name: str, k: int) -> Values:
     pair = Pair(1.0, float(temperature))
     found = {seed: record["evaluations"][name] for seed, record in runs.items() if name in record["evaluations"]}
     fronts = {seed: {"samples": e["samples"], "fronts": {part: {key(pair): e["c"]}}} for seed, e in found.items()}
-    return Policy("", fronts, ()).values(part, pair, k)
+    return Policy(fronts, ()).values(part, pair, k)
 
 
 def gap(more: Runs, less: Runs, name: str, k: int, level: float = 0.95) -> Estimate:

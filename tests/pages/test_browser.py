@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_page import packed, written
+from report_page import packed, write_groups, written
 
 from diver.core.types import Grade, Group, Problem, Reward, Rollout
 from diver.diversity import formulas, textual_dissimilarity
 from diver.pages.groups import BYTES, RESPONSES, Shown, browser_data, evenly_spaced, pack, segments
 from diver.pages.mathematics import ATTRIBUTES, ELEMENTS, Formulas, mathml
-from diver.pages.measured import write_browser
 
 
 def group_of(*responses, name="p"):
@@ -219,7 +218,7 @@ def test_long_texts_are_cut_so_that_the_page_stays_small(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     words = np.array(["".join(rng.choice(list("abcdefghij"), 6)) for _ in range(5000)])
     groups = [group_of(*(" ".join(rng.choice(words, 700)) for _ in range(8)), name=str(i)) for i in range(20)]
-    path = write_browser(tmp_path / "page.html", groups, title="t")
+    path = write_groups(tmp_path / "page.html", groups)
     data = packed(path.read_text())["browser"]
     assert len(pack(data)) <= BYTES // 10 and path.stat().st_size < 350_000
     assert 800 <= data["max_chars"] < len(groups[0].responses[0])
@@ -233,7 +232,7 @@ def test_a_page_of_100_groups_of_64_has_at_most_2_megabytes(tmp_path):
     words = np.array(["".join(rng.choice(list("abcdefghij"), 6)) for _ in range(5000)])
     rollouts = [Rollout(" ".join(rng.choice(words, 300)), reward=Reward(*rng.random(2))) for _ in range(6400)]
     groups = [Group(Problem(str(i), "?", "1"), tuple(rollouts[64 * i : 64 * i + 64])) for i in range(100)]
-    assert 1_000_000 < write_browser(tmp_path / "page.html", groups, title="t").stat().st_size <= 2_000_000
+    assert 1_000_000 < write_groups(tmp_path / "page.html", groups).stat().st_size <= 2_000_000
 
 
 @pytest.mark.parametrize(
@@ -246,19 +245,11 @@ def test_even_spacing(total, count, expected):
 
 def test_a_page_for_groups_of_any_origin(tmp_path):
     groups = [group_of("a b c", "a b <i>d</i>", name=f"<b>{i}</b>") for i in range(5)]
-    path = write_browser(
-        tmp_path / "browse.html",
-        groups,
-        title="<script>alert(1)</script>",
-        about={"File": "<x>.jsonl"},
-        table=[["metric", "mean"], ["textual", "<0.5>"]],
-        note="Means over <problems>.",
-        limit=3,
-    )
+    path = write_groups(tmp_path / "browse.html", groups, "<script>alert(1)</script>", steps="<x>", groups=3)
     html = path.read_text()
-    assert "<script>alert" not in html and "&lt;0.5&gt;" in html and "&lt;x&gt;.jsonl" in html
+    assert "<script>alert" not in html and "&lt;script&gt;alert(1)" in html and "<dd>&lt;x&gt;</dd>" in html
     assert "3 groups, evenly spaced" in html and not re.search(r'id="curves"', html)
     assert [g["problem"] for g in packed(html)["browser"]["groups"]] == ["<b>0</b>", "<b>2</b>", "<b>4</b>"]
     assert "could not be converted" not in html
-    broken = write_browser(path, [group_of(r"\( \frac{1} \)", "b")], title="").read_text()
+    broken = write_groups(path, [group_of(r"\( \frac{1} \)", "b")]).read_text()
     assert "All groups." in broken and "Formulas that could not be converted are shown as LaTeX (1)." in broken

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from diver_command import succeeds
 from PIL import Image
+from report_page import write_groups, write_several
 from rows import write_rows
 from synthetic_run import HOSTILE, evaluation
 
@@ -21,7 +22,6 @@ from diver.core.files import to_json
 from diver.core.tables import clean
 from diver.core.types import Grade, Group, Problem, Reward, Rollout
 from diver.pages.dump_page import render
-from diver.pages.measured import write_browser
 from diver.pages.run_page import write_report
 from diver.pages.serve import Page, server
 from diver.pages.source import Source
@@ -205,7 +205,7 @@ def test_groups_and_pairs_by_keys(visit):
 def test_a_pair_is_chosen_by_a_click_and_its_shared_words_are_marked(chromium, tmp_path):
     responses = ("we add one and two to get three", "we add one then we get three")
     group = Group(Problem("p", "?", "3"), tuple(map(Rollout, responses)))
-    visit = Visit(chromium, write_browser(tmp_path / "page.html", [group], title="pair"))
+    visit = Visit(chromium, write_groups(tmp_path / "page.html", [group], title="pair"))
     visit.page.locator(".heat rect.cell").nth(1).click()
     assert "Responses 2 and 1" in visit.page.inner_text(".pair")
     marks = visit.page.locator(".sides > div:last-child mark")
@@ -218,7 +218,7 @@ def test_hostile_responses_are_text_and_nothing_runs(chromium, tmp_path):
     rollouts = tuple(Rollout(text, grade=Grade.WRONG, reward=Reward(0.0)) for text in ATTACKS)
     hostile = Group(Problem(HOSTILE[0], HOSTILE[1], HOSTILE[2]), rollouts)
     calm = Group(Problem("calm", "?", "3"), (Rollout("all is well"), Rollout("so it is")))
-    visit = Visit(chromium, write_browser(tmp_path / "page.html", [hostile, calm], title=HOSTILE[0]))
+    visit = Visit(chromium, write_groups(tmp_path / "page.html", [hostile, calm], title=HOSTILE[0]))
     visit.page.wait_for_timeout(300)
     assert visit.page.title() == clean(HOSTILE[0])
     known = "iframe, img, base, form, object, embed, link, [onerror], [onload], [onmouseover], [style]"
@@ -230,7 +230,10 @@ def test_hostile_responses_are_text_and_nothing_runs(chromium, tmp_path):
     assert "…" in shown[8] and len(shown[8]) < 13_000
     assert visit.fits()
     visit.page.get_by_label("Search").fill("all is well")
-    assert visit.page.inner_text(".detail h3") == "calm" and visit.page.locator(".heat rect.cell").count() == 2
+    assert (
+        visit.page.inner_text(".detail h3").startswith("calm, ragged: 2")
+        and visit.page.locator(".heat rect.cell").count() == 2
+    )
     assert visit.quiet()
 
 
@@ -292,7 +295,7 @@ def test_a_served_page_offers_what_is_new(chromium, tmp_path):
 def test_the_policy_stops_what_escaping_would_have_let_through(chromium, tmp_path):
     """As if a hole were found: markup forced into the page at several places runs nothing and loads nothing."""
     group = Group(Problem("p", "?", "3"), (Rollout("a"), Rollout("b")))
-    path = write_browser(tmp_path / "page.html", [group], title="t")
+    path = write_groups(tmp_path / "page.html", [group])
     hole = (
         "<script>document.title='owned'</script>"
         "<img src='https://example.com/x.png' onerror=\"document.title='owned'\">"
@@ -318,7 +321,7 @@ def test_a_phone_and_the_dark(chromium, run, context):
 
 def test_runs_side_by_side_and_on_paper(chromium, run, tmp_path):
     copy = shutil.copytree(run, tmp_path / "again")
-    visit = Visit(chromium, write_report(run, copy, path=tmp_path / "both.html", groups=40))
+    visit = Visit(chromium, write_several(run, copy, path=tmp_path / "both.html", groups=40))
     assert visit.page.locator("#curve-reward-outcome g.line").count() == 2
     visit.page.get_by_label("Run", exact=True).select_option("1")
     assert 0 < visit.page.locator(".groups button").count() <= 20
@@ -357,7 +360,7 @@ def rivals(tmp_path_factory):
 @pytest.mark.parametrize("several", [False, True])
 def test_the_verdict_is_on_the_first_screen_in_two_colours(chromium, rivals, tmp_path, several, context):
     runs = [rivals / "clip-higher", *[rivals / "diver-mix"] * several]
-    visit = Visit(chromium, write_report(*runs, path=tmp_path / "page.html"), **context)
+    visit = Visit(chromium, write_several(*runs, path=tmp_path / "page.html"), **context)
     verdict = visit.page.locator("h1")
     if several:
         said = (
@@ -375,7 +378,7 @@ def test_the_verdict_is_on_the_first_screen_in_two_colours(chromium, rivals, tmp
 
 
 def test_a_table_that_is_cut_shows_a_shadow_where_columns_are_hidden(chromium, rivals, tmp_path):
-    both = write_report(rivals / "clip-higher", rivals / "diver-mix", path=tmp_path / "page.html")
+    both = write_several(rivals / "clip-higher", rivals / "diver-mix", path=tmp_path / "page.html")
 
     def edges(table):
         """The red of the first and of the last pixel below the header of the table."""
@@ -396,7 +399,7 @@ def test_a_table_that_is_cut_shows_a_shadow_where_columns_are_hidden(chromium, r
 
 
 def test_a_link_to_a_group_restores_it_with_its_filters(chromium, rivals, tmp_path):
-    both = write_report(rivals / "clip-higher", rivals / "diver-mix", path=tmp_path / "page.html")
+    both = write_several(rivals / "clip-higher", rivals / "diver-mix", path=tmp_path / "page.html")
     visit = Visit(chromium, both)
     assert "#" not in visit.page.url  # nothing was chosen yet
     visit.page.get_by_label("Search").fill("diver-mix says")
@@ -422,7 +425,7 @@ def test_a_link_to_a_group_restores_it_with_its_filters(chromium, rivals, tmp_pa
 
 
 def test_two_runs_on_one_problem_side_by_side(chromium, rivals, tmp_path):
-    both = write_report(rivals / "clip-higher", rivals / "diver-mix", path=tmp_path / "page.html")
+    both = write_several(rivals / "clip-higher", rivals / "diver-mix", path=tmp_path / "page.html")
     visit = Visit(chromium, both)
     assert visit.page.locator(".prompt").inner_text() == r"Which 0? End with \boxed{}."  # not an empty box
     visit.page.get_by_label("Side by side with").select_option(index=1)
@@ -441,7 +444,7 @@ def test_two_runs_on_one_problem_side_by_side(chromium, rivals, tmp_path):
 def test_a_large_group_is_folded_and_filtered(chromium, tmp_path):
     grades = [Grade.CORRECT, Grade.WRONG, Grade.WRONG, Grade.TRUNCATED]
     rollouts = tuple(Rollout(f"text {i}", grade=grades[i % 4], num_tokens=i) for i in range(64))
-    visit = Visit(chromium, write_browser(tmp_path / "page.html", [Group(Problem("p", "?", "3"), rollouts)], title="t"))
+    visit = Visit(chromium, write_groups(tmp_path / "page.html", [Group(Problem("p", "?", "3"), rollouts)]))
     assert visit.page.locator("article").count() == 16
     visit.page.get_by_role("button", name="Show all 64").click()
     assert visit.page.locator("article").count() == 64 and visit.page.locator(".all").count() == 0

@@ -241,7 +241,10 @@ def test_named_columns(tmp_path):
             r"x.jsonl:2: a response must be a text, not 3",
         ),
         ([{"problem": 1.5, "response": "a"}], r"x.jsonl:1: a problem must be a text"),
-        ([{"problem": "Q", "responses": ["a"], "correct": [1, 0]}], r"x.jsonl:1: 1 responses, but 2 outcomes"),
+        (
+            [{"problem": "Q", "responses": ["a"], "correct": [1, 0]}],
+            r"x.jsonl:1: column 'responses' has 1 response, but there are 2 outcomes",
+        ),
         ([{"input": "Q", "output": "a", "score": "high"}], r"x.jsonl:1: an outcome must be true, false or a finite"),
         (
             [{"problem": "Q", "response": "a", "correct": 10**400}],

@@ -285,10 +285,12 @@ def test_a_chat_in_which_no_text_is_found_is_said(tmp_path):
 
 def test_several_outcomes_of_one_response_name_its_column(tmp_path):
     chat = [{"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}]
-    said = "x.jsonl:1: column 'responses' is one chat, which is one response, but there are 2 outcomes; write several"
+    said = (
+        "x.jsonl:1: column 'responses' has 1 response, but there are 2 outcomes; a chat is one response; write several"
+    )
     with pytest.raises(DiverError, match=said):
         read(tmp_path, {"prompt": "P", "responses": chat, "reward": [1, 0]})
-    with pytest.raises(DiverError, match="x.jsonl:1: column 'output' has one response, but there are 3 outcomes; "):
+    with pytest.raises(DiverError, match="x.jsonl:1: column 'output' has 1 response, but there are 3 outcomes; "):
         read(tmp_path, {"prompt": "P", "output": "a", "outputs": ["a", "b", "c"], "score": [1, 0, 0]})
     (group,) = read(tmp_path, {"prompt": "P", "responses": [[turn] for turn in chat], "reward": [1, 0]})
     assert group.responses == ["a", "b"] and group.outcomes.tolist() == [1, 0]

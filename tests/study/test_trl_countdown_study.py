@@ -69,11 +69,11 @@ def policies(beyond, seeds=(500, 501, 502)):
     counts = [8 + 6 * (problem % 8) for problem in range(64)]
     of_trl = {seed: [c + beyond(seed, problem) for problem, c in enumerate(counts)] for seed in seeds}
 
-    def policy(label, of_seeds):
+    def policy(of_seeds):
         runs = {seed: {"samples": 64, "fronts": {"held-out": {TRAINED: c}}} for seed, c in of_seeds.items()}
-        return Policy(label, runs, seeds)
+        return Policy(runs, seeds)
 
-    return {"m, built-in": policy("m, built-in", dict.fromkeys(seeds, counts)), "m, TRL": policy("m, TRL", of_trl)}
+    return {"m, built-in": policy(dict.fromkeys(seeds, counts)), "m, TRL": policy(of_trl)}
 
 
 @pytest.mark.parametrize(

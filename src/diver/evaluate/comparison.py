@@ -326,6 +326,15 @@ def differences(found: Mapping[str, Runs], baseline: str) -> Table:
     return Table.of_columns(f"minus {baseline}", starmap(with_seeds, others.items()), columns)
 
 
+def pass_estimates(table: Table) -> dict[str, dict[int, Estimate]]:
+    """Row -> k -> its Pass@k, in a table of variants."""
+    ks = [int(measure.name.removeprefix("pass@")) for measure in table.measures if measure.name.startswith("pass@")]
+    return {
+        name: {k: cell for k, cell in zip(ks, cells, strict=False) if isinstance(cell, Estimate)}
+        for name, cells in table.rows.items()
+    }
+
+
 class Compared(NamedTuple):
     """Variants after training, with notes that the tables do not contain."""
 
@@ -359,11 +368,8 @@ def compare_variants(found: Mapping[str, Runs], baseline: str | None = None) -> 
             bands[label] = band
     words = {name: f"{name}, {band.about}: {band.text(name, baseline)}" for name, band in bands.items()}
     known = {name: table for name, table in tables.items() if table.rows}
-    problems, ks = (len(next(iter(found[baseline].values()))[key]) for key in ("per_problem", "k"))
-    first = {
-        name: [cell for cell in cells[:ks] if isinstance(cell, Estimate)] for name, cells in of_changes.rows.items()
-    }
-    few = enough((f"{name} {of_changes.of}", cell, problems) for name, cells in first.items() for cell in cells)
+    problems, passed = len(next(iter(found[baseline].values()))["per_problem"]), pass_estimates(of_changes)
+    few = enough((f"{name} {of_changes.of}", e, problems) for name, by_k in passed.items() for e in by_k.values())
     return Compared(found, known, bands, [*left_out(found, baseline), *filter(None, [few])], words)
 
 

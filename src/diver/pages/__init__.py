@@ -9,7 +9,7 @@ Four nouns:
 
 Three entry points:
 
-- `run_page.write_report(folder)`: the page of one run, or of several side by side.
+- `run_page.write_report(folder)`: the page of one run.
 - `browse.run(Browse(...))`: the page of runs or of rollouts, as `diver browse`.
 - `measured.write_measured(...)`: the page of `diver measure`.
 """

@@ -61,8 +61,6 @@ class Browse(Columns, Export):
         self.check_export(Path())
         if self.watch and (self.figures or self.format != "markdown"):
             raise DiverError("--watch: writes nothing; omit it for --figures and --format")
-        if not 0 <= self.port < 1 << 16:
-            raise DiverError(f"--port: must be between 0 and 65535, not {self.port}")
 
 
 def run(config: Browse) -> None:

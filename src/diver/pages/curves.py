@@ -18,9 +18,9 @@ SECONDS = "time"  # the panel of `RunRecord.step_seconds`
 
 
 class Panel(NamedTuple):
-    """The plot of one metric. A percent panel has the axis 0 to 1."""
+    """The plot of one metric, which is its `id`. A percent panel has the axis 0 to 1."""
 
-    metric: str
+    id: str
     title: str
     note: str = ""
     percent: bool = False
@@ -49,10 +49,10 @@ def curves_data(runs: Sequence[RunRecord], alerts: Sequence[Sequence[Alert]]) ->
     metrics that are not among `PANELS`.
     """
     panels = [*_pass_at_k_panels(runs), *PANELS]
-    others = sorted({name for run in runs for name in run.metrics} - {panel.metric for panel in panels})
+    others = sorted({name for run in runs for name in run.metrics} - {panel.id for panel in panels})
 
     def lines(panel: Panel) -> list[Line]:
-        return [{"run": i, **line} for i, run in enumerate(runs) if (line := _line(run, panel.metric))["steps"]]
+        return [{"run": i, **line} for i, run in enumerate(runs) if (line := _line(run, panel.id))["steps"]]
 
     return {
         "steps": max([1, *(max(run.last_step, *run.evaluations, 0) for run in runs)]),
@@ -71,7 +71,7 @@ def curves_over_seeds(variants: Sequence[Sequence[RunRecord]]) -> list[dict[str,
     def lines(panel: Panel) -> list[Line]:
         found = []
         for i, runs in enumerate(variants):
-            of_runs = [_line(run, panel.metric) for run in runs]
+            of_runs = [_line(run, panel.id) for run in runs]
             series = [pd.Series(line["values"], line["steps"], dtype=float) for line in of_runs]
             known = pd.concat(series, axis=1, join="inner").dropna()
             if len(known):
@@ -96,16 +96,13 @@ def drawn(
     """The panels that have a line, as the page draws them, with the steps of the alerts of each run that they show."""
     return [
         {
-            "id": panel.metric,
-            "title": panel.title,
-            "note": panel.note,
-            "percent": panel.percent,
+            **panel._asdict(),
             "lines": found,
             "spans": [
                 [*span, i]
                 for i, of_run in enumerate(alerts)
                 for alert in of_run
-                if alert.metric == panel.metric
+                if alert.metric == panel.id
                 for span in alert.spans
             ],
         }

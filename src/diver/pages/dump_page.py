@@ -194,9 +194,9 @@ def _lines(panel: Panel, metrics: Sequence[pd.DataFrame]) -> list[dict[str, Any]
     """One line per run, or one line for its correct responses and one for its wrong ones."""
     lines = []
     for i, of in enumerate(metrics):
-        parts = [(f"{panel.metric}:{RIGHT}", RIGHT), (f"{panel.metric}:{WRONG}", WRONG)]
+        parts = [(f"{panel.id}:{RIGHT}", RIGHT), (f"{panel.id}:{WRONG}", WRONG)]
         if panel.note != BY_OUTCOME or not any(name in of for name, _ in parts):
-            parts = [(panel.metric, "")]
+            parts = [(panel.id, "")]
         for name, label in parts:
             # Without truncation flags, the curve would be zeros, as if no response was truncated.
             if name in of and len(values := of[name].dropna()) and (name != "response/truncated" or values.any()):
@@ -234,7 +234,7 @@ def _narrower(metrics: pd.DataFrame) -> Alert | None:
 def _shown(runs: Sequence[Run], sources: Sequence[Source], limit: int, threshold: float) -> list[Shown]:
     """At most `limit` groups, by step, with what the cards show of a response."""
     index = {(id(run.source), run.by): i for i, run in enumerate(runs)}
-    kept = [(source, group) for source in sources for of in source.read_files for group, _ in of.sample.groups()]
+    kept = [(source, group) for source in sources for of in source.contents.values() for group, _ in of.sample.groups()]
     shown = []
     for source, group in (kept[i] for i in page.evenly_spaced(len(kept), limit)):
         bare = dataclasses.replace(group, problem=dataclasses.replace(group.problem, meta={}))

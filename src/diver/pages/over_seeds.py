@@ -16,7 +16,6 @@ import numpy as np
 from diver.core.figures import COLOURS, GREY, drawing, frame, write_lines
 from diver.core.run_folder import find_runs, given_name, run_name
 from diver.core.seeds import fingerprint
-from diver.core.statistics import Estimate
 from diver.core.types import DiverError
 from diver.evaluate.comparison import (
     BEFORE,
@@ -27,6 +26,7 @@ from diver.evaluate.comparison import (
     digests,
     levels,
     other_problems,
+    pass_estimates,
     with_seeds,
 )
 from diver.evaluate.results import read_results
@@ -104,32 +104,25 @@ def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
 
     A label is the name that the user gave or the method's, and the keys in which the variants of that name differ.
     """
-    groups: dict[tuple[str, str], list[RunRecord]] = {}
+    variants: dict[tuple[str, tuple[tuple[str, str], ...]], dict[int, RunRecord]] = {}
     for run in runs:
-        groups.setdefault((run.name, repr(sorted(settings_of(run).items()))), []).append(run)
-    settings = [settings_of(members[0]) for members in groups.values()]
-    heads = [name or of.get("method.name", "after training") for (name, _), of in zip(groups, settings, strict=True)]
-    named: dict[str, dict[int, RunRecord]] = {}
-    for head, mine, members in zip(heads, settings, groups.values(), strict=True):
-        alike = [of for other, of in zip(heads, settings, strict=True) if other == head]
-        names = sorted({name for of in alike for name in of})
-        differ = [name for name in names if len({of.get(name) for of in alike}) > 1]
-        label = ", ".join([head, *(f"{name} {mine.get(name, 'not set')}" for name in differ)])
-        if label in named:
+        settings, seed = settings_of(run), int(run.recipe("run").get("seed", 0))
+        head = run.name or settings.get("method.name", "after training")
+        seeds = variants.setdefault((head, tuple(sorted(settings.items()))), {})
+        if seed in seeds:
             raise DiverError(
-                f"{members[0].folder}: its variant would be called {label!r}, as another one is; name it otherwise"
+                f"{run.folder} and {seeds[seed].folder}: the same recipe and the same seed; NAME=PATH makes them "
+                "two variants"
             )
-        seeds: dict[int, RunRecord] = {}
-        for run in members:
-            seed = int(run.recipe("run").get("seed", 0))
-            if seed in seeds:
-                raise DiverError(
-                    f"{run.folder} and {seeds[seed].folder}: the same recipe and the same seed; NAME=PATH makes them "
-                    "two variants"
-                )
-            seeds[seed] = run
-        named[label] = dict(sorted(seeds.items()))
-    return named
+        seeds[seed] = run
+    labelled: dict[str, dict[int, RunRecord]] = {}
+    for (head, of_variant), seeds in variants.items():
+        alike = [{*items} for other, items in variants if other == head]
+        differ = sorted({name for name, _ in alike[0].union(*alike) - alike[0].intersection(*alike)})
+        values = dict(of_variant)
+        label = ", ".join([head, *(f"{name} {values.get(name, 'not set')}" for name in differ)])
+        labelled[label] = dict(sorted(seeds.items()))
+    return labelled
 
 
 def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Runs]:
@@ -138,21 +131,21 @@ def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Ru
     Raises:
         DiverError: two evaluations differ in how they were made, or in their problems.
     """
-    runs = {label: {seed: run.trained for seed, run in of.items()} for label, of in variants.items()}
-    base = _before(variants)
-    reference = next(iter(next(iter(runs.values())).values()))
-    for label, seed, evaluation in ((la, s, e) for la, of in runs.items() for s, e in of.items()):
+    runs = [run for of in variants.values() for run in of.values()]
+    reference, first = runs[0].trained, digests(runs[0].trained)
+    for run in runs:
         for key in SAME:
-            if evaluation.get(key) != reference.get(key):
+            if run.trained.get(key) != reference.get(key):
                 raise DiverError(
-                    f"{variants[label][seed].folder}: {key} of its evaluation is {evaluation.get(key)}, "
-                    f"of the first run {reference.get(key)}; evaluate all alike by diver eval RUN, and name its "
-                    "folder by --evaluations"
+                    f"{run.folder}: {key} of its evaluation is {run.trained.get(key)}, of the first run "
+                    f"{reference.get(key)}; evaluate all alike by diver eval RUN, and name its folder by --evaluations"
                 )
-        first, these = digests(reference), digests(evaluation)
+        these = digests(run.trained)
         if [*first] != [*these] or other_problems(first, these):
-            raise DiverError(f"{variants[label][seed].folder}: its held-out problems are not those of the other runs")
-    return {**({BEFORE: base} if base else {}), **runs}
+            raise DiverError(f"{run.folder}: its held-out problems are not those of the other runs")
+    base = _before(variants)
+    trained = {label: {seed: run.trained for seed, run in of.items()} for label, of in variants.items()}
+    return {**({BEFORE: base} if base else {}), **trained}
 
 
 def _before(variants: Mapping[str, Mapping[int, RunRecord]]) -> Runs:
@@ -160,17 +153,14 @@ def _before(variants: Mapping[str, Mapping[int, RunRecord]]) -> Runs:
     differ in it or in their model. Also empty if one run lacks it, or where it has fewer samples than the one after
     training."""
     base: dict[int, Mapping[str, Any]] = {}
-    runs = [(seed, run) for of in variants.values() for seed, run in of.items()]
-    models = [{k: v for k, v in settings_of(run).items() if k.startswith(MODEL)} for _, run in runs]
-    if any(model != models[0] for model in models):
-        return {}
-    for seed, run in runs:
+    models = set()
+    for seed, run in ((seed, run) for of in variants.values() for seed, run in of.items()):
+        models.add(frozenset((k, v) for k, v in settings_of(run).items() if k.startswith(MODEL)))
         known = base.setdefault(seed, run.base)
-        if not run.base or run.base["per_problem"] != known["per_problem"]:
+        alike = all(run.base.get(key) == run.trained.get(key) for key in SAME)
+        if not (run.base and alike and run.base["per_problem"] == known["per_problem"]):
             return {}
-        if any(run.base.get(key) != run.trained.get(key) for key in SAME):
-            return {}
-    return base
+    return base if len(models) == 1 else {}
 
 
 def notes(variants: Mapping[str, Mapping[int, RunRecord]]) -> list[str]:
@@ -198,16 +188,13 @@ def draw(found: Mapping[str, Runs], *paths: Path) -> None:
 
     The policy before training is grey, so that each variant has the same colour here and in `draw_curves`.
     """
-    table = levels(found)
     colours = itertools.chain([GREY] if BEFORE in found else [], itertools.cycle(COLOURS))
-    ks = [int(m.name.partition("@")[2]) for m in table.measures if m.name.startswith("pass@")]
     with drawing(*paths, size=(6.4, 4.2)) as figure:
         axes = figure.add_subplot()
-        for (label, cells), colour in zip(table.rows.items(), colours, strict=False):
-            estimates = [cell for cell in cells[: len(ks)] if isinstance(cell, Estimate)]
-            mean, low, high = (np.array(ends) for ends in zip(*estimates, strict=True))
-            axes.plot(ks, 100 * mean, color=colour, marker="o", markersize=3, linewidth=1.5, label=label)
-            axes.fill_between(ks, 100 * low, 100 * high, color=colour, alpha=0.12, linewidth=0)
+        for (label, by_k), colour in zip(pass_estimates(levels(found)).items(), colours, strict=False):
+            ks, (mean, low, high) = [*by_k], 100 * np.transpose([*by_k.values()])
+            axes.plot(ks, mean, color=colour, marker="o", markersize=3, linewidth=1.5, label=label)
+            axes.fill_between(ks, low, high, color=colour, alpha=0.12, linewidth=0)
         frame(axes, "Pass@k, per cent", "k, samples a problem")
         axes.set_xscale("log", base=2)
         axes.set_xticks(ks, [str(k) for k in ks], minor=False)

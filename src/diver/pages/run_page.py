@@ -8,11 +8,11 @@ from pathlib import Path
 
 from diver.core.files import read_json, table, write_text
 from diver.core.run_folder import trained_counts, trained_note
-from diver.core.statistics import UNKNOWN, Estimate
+from diver.core.statistics import UNKNOWN
 from diver.core.tables import Table, counted
 from diver.core.types import DiverError
 from diver.diversity import Until
-from diver.evaluate.comparison import BEFORE, Compared, Comparison, legend, over_k
+from diver.evaluate.comparison import BEFORE, Compared, Comparison, legend, over_k, pass_estimates
 from diver.evaluate.evaluate import duration
 from diver.pages import page
 from diver.pages.band_figure import band_figures, pass_figure
@@ -32,27 +32,24 @@ NO_ALERTS = (
 )
 
 
-def write_report(*folders: Path, path: Path | None = None, groups: int = GROUPS) -> Path:
-    """Write the page of one run, or of several side by side, and return its path; by default into the one run's folder.
+def write_report(folder: str | Path) -> Path:
+    """Write the page of a run into its folder, and return its path.
 
-    The runs may still be training. An existing page is replaced completely or not at all.
-
-    Args:
-        groups: the maximum number of groups that are shown, evenly spaced over the runs.
+    The run may still be training. An existing page is replaced completely or not at all.
 
     Raises:
-        DiverError: one of `folders` is no run folder.
+        DiverError: `folder` is no run folder.
     """
-    runs = [RunRecord.read(Path(folder)) for folder in folders]
-    if not runs or (len(runs) > 1 and path is None):
-        raise ValueError("give one run folder, or several and the path of the page")
-    path = runs[0].folder / "report.html" if path is None else Path(path)
-    write_text(path, render(runs, groups))
+    path = Path(folder) / "report.html"
+    write_text(path, render([RunRecord.read(Path(folder))]))
     return path
 
 
 def render(runs: Sequence[RunRecord], groups: int = GROUPS, version: str = "") -> str:
-    """The page of one or more runs; one that is served has a `version`."""
+    """The page of one run, or of several side by side; one that is served has a `version`.
+
+    `groups` is the maximum number of groups that are shown, evenly spaced over the runs.
+    """
     names, of_runs = labels(runs), [run_alerts(run) for run in runs]
     shown: list[Shown] = []
     for i, run in enumerate(runs):
@@ -127,12 +124,11 @@ def of_several(runs: Sequence[RunRecord], names: Sequence[str]) -> tuple[str, st
     if len(found) != 1:  # each has its own line of changes below
         first = page.text(f"{len(found)} variants against {baseline}" if found else " · ".join(names))
     tiles = "".join(changes(rows, f"<h3>{page.text(name)}</h3>" * (len(found) > 1)) for name, rows in found.items())
-    levels = compared.tables["levels"]
-    ks = [int(m.name.removeprefix("pass@")) for m in levels.measures if m.name.startswith("pass@")]
-    estimates = [[cell for cell in cells[: len(ks)] if isinstance(cell, Estimate)] for cells in levels.rows.values()]
-    lines = dict(zip(compared.evaluations, estimates, strict=True))
+    by_k = [*pass_estimates(compared.tables["levels"]).values()]
+    lines = {name: [*of.values()] for name, of in zip(compared.evaluations, by_k, strict=True)}
     trained = [name for name in lines if name != BEFORE]
-    figures = pass_figure(ks, lines) + band_figures(compared.bands, compared.words, trained, f"minus {baseline}")
+    figures = pass_figure([*by_k[0]], lines)
+    figures += band_figures(compared.bands, compared.words, trained, f"minus {baseline}")
     said = "".join(f"{page.text(note)}. " for note in compared.notes)
     note = f"Pass@k in percent, differences in points. Brackets hold 95 % intervals over seeds and problems. {said}"
     return (
@@ -146,14 +142,11 @@ def _against(compared: Compared) -> tuple[str, dict[str, list[Comparison]]]:
     """The baseline, and the differences of Pass@k from it of each other variant."""
     if not (differences := compared.tables.get("differences")):
         return "", {}
-    measures = [measure for measure in differences.measures if measure.name.startswith("pass@")]
     return differences.of.removeprefix("minus "), {
         name.rpartition(" (")[0]: [  # without the number of seeds
-            Comparison(measure.title, UNKNOWN, UNKNOWN, cell)
-            for measure, cell in zip(measures, cells, strict=False)
-            if isinstance(cell, Estimate)
+            Comparison(f"Pass@{k}", UNKNOWN, UNKNOWN, change) for k, change in by_k.items()
         ]
-        for name, cells in differences.rows.items()
+        for name, by_k in pass_estimates(differences).items()
     }
 
 

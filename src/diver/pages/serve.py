@@ -56,8 +56,9 @@ def server(page: Page, port: int) -> ThreadingHTTPServer:
 
     try:
         return ThreadingHTTPServer((LOOPBACK, port), Handler)
-    except OSError as error:
-        raise DiverError(f"--port {port}: {error.strerror}; choose another, or 0 for a free one") from None
+    except (OSError, OverflowError) as error:  # a port in use, or above 65535
+        why = getattr(error, "strerror", error)
+        raise DiverError(f"--port {port}: {why}; choose another, or 0 for a free one") from None
 
 
 def watch(port: int, newest: Callable[[str], str | None]) -> None:

@@ -148,13 +148,8 @@ class Source:
         """What a user should know, each once: what was left out, and of what was read, what has no value."""
         return [*dict.fromkeys([*self._said, *self._of_files()]), *self._gaps()]
 
-    @property
-    def read_files(self) -> list[Content]:
-        """What was read, in the order of the files."""
-        return [self.contents[file] for file in self.files if file in self.contents]
-
     def _of_files(self) -> list[str]:
-        return [note for content in self.read_files for note in content.notes]
+        return [note for content in self.contents.values() for note in content.notes]
 
     @property
     def table(self) -> pd.DataFrame:
@@ -162,7 +157,7 @@ class Source:
         import pandas as pd
 
         none = pd.DataFrame(columns=["by", "step", "responses", "scored", "pass@1"])
-        return pd.concat([none, *(content.table for content in self.read_files)], ignore_index=True)
+        return pd.concat([none, *(content.table for content in self.contents.values())], ignore_index=True)
 
     def _gaps(self) -> Iterator[str]:
         table = self.table
@@ -177,7 +172,7 @@ class Source:
             yield f"{self.name}: {single:,} of {groups:,} groups are {SINGLE}"
         largest = max((content.largest for content in self.contents.values()), default=0.0)
         yield from scale_note(self.name, largest, self.threshold)
-        trained = sum((content.trained for content in self.read_files), Counter[bool | None]())
+        trained = sum((content.trained for content in self.contents.values()), Counter[bool | None]())
         if TRAIN in self.layouts and (note := trained_note(trained, self.path)):
             yield f"{self.name}: {note}"
         if self._repeated:
@@ -205,10 +200,12 @@ class Source:
         chosen, share = self._plan(size)
         if growing and not chosen:
             chosen, share = self._further(size or 0)
+        if not chosen:
+            return False
         for file in chosen:
             self.contents.pop(file, None)
         notes = self._reader.notes = self._of_files()  # a note that is no longer true is dropped
-        measured //= max(1, len(self.contents) + len(chosen))
+        measured //= len(self.contents) + len(chosen)
         for file in chosen:
             limits, said = (-(-self.groups // len(chosen)), SAMPLE_CHARS // len(chosen)), len(notes)
             content = Content(Sample(*limits), pd.DataFrame())
@@ -221,12 +218,11 @@ class Source:
                 notes.append(f"{error}: left out")
             content.notes = notes[said:]
             self.contents[file] = content
-        for content in self.contents.values() if chosen else ():
+        self.contents = {file: self.contents[file] for file in self.files if file in self.contents}
+        for content in self.contents.values():
             content.sample.limit(-(-self.groups // len(self.contents)), SAMPLE_CHARS // len(self.contents))
-        if chosen:
-            groups = [of for content in self.read_files for of in content.responses]
-            self._repeated = dependence(groups)
-        return bool(chosen)
+        self._repeated = dependence(of for content in self.contents.values() for of in content.responses)
+        return True
 
     def _plan(self, size: int | None) -> tuple[list[RolloutFile], int | None]:
         """Choose the files to read next, at most POINTS and as many as fit, and the share of each, which is equal."""

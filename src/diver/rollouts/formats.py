@@ -23,8 +23,8 @@ from diver.core.formats import numbered
 from diver.core.types import DiverError
 from diver.rollouts.values import content_text
 
-# What reading a zip raises where it is damaged.
-DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError)
+# What reading a zip raises where it is damaged. It may ask for more memory than a machine has.
+DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, MemoryError)
 UNPACKED = 2_000_000_000  # bytes of all files of a zip that are read
 UNPACKED_MEMBER = 300_000_000  # bytes of one sample of inspect_ai, which is in memory as a whole
 ZSTD = 93  # a method of zip that zipfile of Python 3.11 to 3.13 does not have; inspect_ai's logs use it
@@ -127,10 +127,6 @@ def _pt(path: Path) -> Rows:
                 content = _Plain(file).load()
         step = content.get("rollout_id")
         samples = [{**sample, "step": step} for sample in content["samples"]]
-    except MemoryError as error:
-        raise DiverError(
-            f"{path}: not the rollout data of slime: it asks for more memory than this machine has"
-        ) from error
     except (*DAMAGED, pickle.UnpicklingError, StopIteration, LookupError, TypeError, AttributeError) as error:
         raise DiverError(f"{path}: not the rollout data of slime ({type(error).__name__}: {error})") from error
     for number, sample in enumerate(samples, start=1):

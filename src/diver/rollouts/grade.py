@@ -140,7 +140,8 @@ def run(config: GradeConfig, problems_of_run: ProblemsOfRun | None = None) -> Ta
     for line in [*too_few(responses, config), *said, *missed_options(responses)]:
         print_note(line)
     if config.out is not None:
-        write_jsonl(config.out / "samples.jsonl", map(_row, in_order_of_the_files(responses)))
+        by_row = sorted(responses, key=lambda r: (r.rollout.place or ("", 0))[:2])  # rows of a group may be far apart
+        write_jsonl(config.out / "samples.jsonl", map(_row, by_row))
         results = {"grades": counts, "confusion": labelled, "table": table.records()}
         write_text(config.out / "summary.json", to_json(results, indent=1) + "\n")
         written, figures = write_table(table, config.out, config.format), config.figure_paths(config.out)
@@ -298,11 +299,6 @@ def missed_options(responses: Sequence[Response]) -> list[str]:
         f"warning: the reference answers of {len(of):,} responses are letters, and math calls {correct:,} of these "
         "responses correct; where the letters are those of options, --grader choice grades them"
     ]
-
-
-def in_order_of_the_files(responses: Sequence[Response]) -> list[Response]:
-    """The responses by the rows that they were read from: a group may have rows that are far apart."""
-    return sorted(responses, key=lambda response: (response.rollout.place or ("", 0))[:2])
 
 
 def _row(response: Response) -> dict[str, Any]:

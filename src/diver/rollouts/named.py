@@ -11,6 +11,7 @@ from diver.core.columns import COLUMNS, first_value, needed, present, value_at
 from diver.core.endings import is_cut_off
 from diver.core.files import InvalidRow
 from diver.core.seeds import digest
+from diver.core.tables import counted
 from diver.core.types import DiverError, Group, Problem, Reward, Rollout
 from diver.diversity import action_key
 from diver.grading.references import final_answer, options_in
@@ -74,7 +75,7 @@ def named_columns(file: File) -> Iterator[Part]:
             _note(file, where, f"problem {short!r} has no response: left out", "has no response: left out")
             continue
         several = len(texts) != 1 or (isinstance(given, list) and not values.is_turns(given))
-        scored = [*zip(texts, _outcomes(file, where, row, given, texts, outcome, several), strict=True)]
+        scored = [*zip(texts, _outcomes(file, where, row, given, texts, outcome), strict=True)]
         # programs write the same id as 1 or as "1"
         prompt = json.dumps(value if values.is_turns(value) else str(value), ensure_ascii=False, default=str)
         key = prompt if group is None else json.dumps(str(group), ensure_ascii=False)
@@ -137,15 +138,12 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
     for name in names:
         if values.is_missing(given := value_at(row, name)):
             continue
-        if isinstance(given, str) and CHAT.match(given):
+        written = given.strip() if isinstance(given, str) else ""
+        is_list = (name.endswith("s") or several) and LIST.fullmatch(written)
+        if (is_chat := CHAT.match(written)) or is_list:
             raise DiverError(
-                f"{where}: column {name!r} has a chat written as one text; write its turns as a list, in JSON Lines or "
-                "parquet"
-            )
-        if isinstance(given, str) and (name.endswith("s") or several) and LIST.fullmatch(given.strip()):
-            raise DiverError(
-                f"{where}: column {name!r} has a list written as one text; write a row for each response, or a list in "
-                "JSON Lines or parquet"
+                f"{where}: column {name!r} has a {'chat' if is_chat else 'list'} written as one text; write a row for "
+                "each response, or a list in JSON Lines or parquet"
             )
         if (first := next(one for one in names if _has(row, one))) != name:  # it may be no response
             said = "is read as the response; --response names the one to read"
@@ -233,30 +231,28 @@ def _outcome_reader(file: File) -> Callable[[str, Row], Any]:
 
 
 def _outcomes(
-    file: File, where: str, row: Row, given: Any, texts: Sequence[Any], outcome: Any, several: bool
+    file: File, where: str, row: Row, given: Any, texts: Sequence[Any], outcome: Any
 ) -> Sequence[float | None]:
     """The outcome of each response: of the row, else of each object.
 
-    A single one does not say whose it is if the row may have `several` responses.
+    A single one does not say whose it is if the row has several responses.
     """
     if file.names["outcome"] is OUTCOMES and values.known(outcome) is None:
         objects = [one if isinstance(one, Mapping) else {} for one in texts]
         if name := next((name for name in OUTCOMES if any(values.is_outcome(one.get(name)) for one in objects)), ""):
             outcome = [one.get(name) for one in objects]
             file.outcomes[f"{name} of each response"] = None
-    if not isinstance(outcome, list) or not (several or len(outcome) == 1):
-        if isinstance(outcome, list) and len(outcome) > 1:
-            column = next((name for name in file.names["response"] if value_at(row, name) is given), "messages")
-            one = "is one chat, which is one response" if values.is_turns(given) else "has one response"
-            raise DiverError(
-                f"{where}: column {column!r} {one}, but there are {len(outcome)} outcomes; write several responses "
-                "as a list of texts or of chats, or name another column with --response"
-            )
+    if not isinstance(outcome, list):
         if len(texts) > 1 and values.known(outcome) is not None:
             _note(file, "", "one outcome for several responses, which does not say whose it is: left out")
         outcome = [outcome if len(texts) == 1 else None] * len(texts)
     if len(outcome) != len(texts):
-        raise DiverError(f"{where}: {len(texts)} responses, but {len(outcome)} outcomes")
+        column = next((name for name in file.names["response"] if value_at(row, name) is given), "messages")
+        raise DiverError(
+            f"{where}: column {column!r} has {counted(len(texts), 'response')}, but there are {len(outcome)} outcomes; "
+            "a chat is one response; write several as a list of texts or of chats, or name another column with "
+            "--response"
+        )
     return [values.outcome(value, where) for value in outcome]
 
 

@@ -118,8 +118,6 @@ def owner(problem: Problem, column: str = "") -> str:
 def problem_table(groups: Sequence[Group], ks: Sequence[int] = (), threshold: float = 0.5) -> ProblemTable:
     """One row a problem of measured groups; a problem with several groups (at several steps) has the mean of those
     known."""
-    if not groups:
-        raise ValueError("a table needs at least one group")
     problems = [name_of(group.problem) for group in groups]
     rows = [group_row(group, ks, threshold) for group in groups]
     columns = {name: by_problem(problems, [row[name] for row in rows]) for name in rows[0]}
@@ -236,11 +234,9 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
         return float(dissimilarity[np.ix_(chosen, chosen)].sum() / (n * (n - 1))) if n > 1 else math.nan
 
     correct = [r for r, is_right in zip(rollouts, right, strict=True) if is_right]
-    everyone = np.ones(len(texts), dtype=bool)
-    values = {"diversity/textual": mean(everyone), "diversity/equational": float(np.mean(unique_fractions(written)))}
-    if len(texts) < 2:
-        values = dict.fromkeys(values, math.nan)
-    values |= {
+    values = {
+        "diversity/textual": mean(np.ones(len(texts), dtype=bool)),
+        "diversity/equational": float(np.mean(unique_fractions(written))) if len(texts) > 1 else math.nan,
         f"diversity/textual:{RIGHT}": mean(right),
         f"diversity/textual:{WRONG}": mean(~right & ~np.isnan(outcomes)),
         **pair_values(correct),

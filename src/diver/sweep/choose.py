@@ -24,7 +24,6 @@ SAME = Estimate(0.0, 0.0, 0.0)
 class Policy(NamedTuple):
     """A setting, or the untrained policy, with the records of its runs by seed."""
 
-    label: str
     runs: Mapping[int, Record]
     choosing: Sequence[int]
     """The seeds that choose pairs."""
@@ -83,12 +82,12 @@ def policies(plan: Plan, records: Mapping[str, Record]) -> dict[str, Policy]:
     """
     base = records.get(f"{plan.prefix}{UNTRAINED}")
     seeds = sorted({seed for setting in plan.settings for seed in setting.seeds})
-    found = {UNTRAINED: Policy(UNTRAINED, dict.fromkeys(seeds, _of_grid(plan, base, base)), plan.seeds)} if base else {}
+    found = {UNTRAINED: Policy(dict.fromkeys(seeds, _of_grid(plan, base, base)), plan.seeds)} if base else {}
     for setting in plan.settings:
         runs = {s: r for s in setting.seeds if (r := records.get(f"{plan.prefix}{setting.label}/seed_{s}"))}
         if runs:
             both = {s: _of_grid(plan, run, base or run) for s, run in runs.items()}
-            found[setting.label] = Policy(setting.label, both, plan.seeds)
+            found[setting.label] = Policy(both, plan.seeds)
     return found
 
 

@@ -4,11 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from diver.core.files import write_text
 from diver.core.statistics import Estimate
-from diver.core.tables import markdown
+from diver.core.tables import Cell, Measure, Table, markdown
 from diver.evaluate.front import Pair
 from diver.pages import page
 from diver.pages.front_figure import front_svg
@@ -83,24 +81,21 @@ def sections(plan: Plan, found: Mapping[str, Policy]) -> list[Section]:
 
 
 def _answer(plan: Plan, verdicts: Sequence[Verdict]) -> Section:
-    header = [
-        "k", "turn on", "best other", "alpha, T", "Pass@k", "minus baseline", "minus untrained",
-        "baseline minus untrained", "seeds to decide",
-    ]  # fmt: skip
-    rows = [
-        [
-            str(v.k),
-            advised(plan, v, " at ", _short),
-            v.label,
-            _short(v.pair),
-            f"{100 * v.level:.1f}",
-            _points(v.gain),
-            _points(v.over_untrained),
-            _points(v.baseline_over_untrained),
-            f"about {v.seeds:,}" if v.seeds else DASH,
+    differences = ("minus baseline", "minus untrained", "baseline minus untrained")
+    measures = [
+        *map(Measure, ("turn on", "best other", "alpha, T")),
+        Measure("Pass@k", scale=100),
+        *(Measure(name, scale=100, sign="+") for name in differences),
+        Measure("seeds to decide"),
+    ]
+    rows: dict[str, list[Cell]] = {
+        str(v.k): [
+            *(advised(plan, v, " at ", _short), v.label, _short(v.pair), v.level),
+            *map(_gain, (v.gain, v.over_untrained, v.baseline_over_untrained)),
+            f"about {v.seeds:,}" if v.seeds else None,
         ]
         for v in verdicts
-    ]
+    }
     text = (
         "The weights between untrained and trained (alpha), the temperature (T) and the best other setting are chosen "
         "on the selection problems. All numbers are of the held-out problems, in per cent, with intervals of "
@@ -109,37 +104,32 @@ def _answer(plan: Plan, verdicts: Sequence[Verdict]) -> Section:
         "Else the baseline is advised if it is above the untrained policy, and else not to train. The last column "
         "says about how many seeds would decide a difference from the baseline that these do not."
     )
-    return Section("What to turn on", text, [header, *rows])
+    return Section("What to turn on", text, Table("k", measures, rows).text())
 
 
 def _settings(plan: Plan, found: Mapping[str, Policy]) -> Section:
     """Every setting at its best pair for each k."""
-    header = ["setting", "seeds", "CPU time"]
-    header += [title for k in plan.ks for title in (f"k = {k}: alpha, T", f"Pass@{k}", "minus baseline")]
-    rows = []
+    measures = [Measure("seeds"), Measure("CPU time", digits=2)]
+    for k in plan.ks:
+        measures += [Measure(f"k = {k}: alpha, T"), Measure(f"Pass@{k}", scale=100)]
+        measures.append(Measure("minus baseline", scale=100, sign="+"))
+    rows: dict[str, list[Cell]] = {}
     for label, policy in found.items():
-        ratio = cost(plan, found, label) if label != UNTRAINED else np.nan
-        row = [
-            label,
-            str(len(policy.runs)) if label != UNTRAINED else DASH,
-            DASH if np.isnan(ratio) else f"{ratio:.2f}",
-        ]
+        rows[label] = [None, None] if label == UNTRAINED else [len(policy.runs), cost(plan, found, label)]
         for k in plan.ks:
             mine, base = policy.best(k), found[plan.baseline].best(k) if plan.baseline in found else None
-            values = policy.values(HELD_OUT, mine[0], k) if mine else {}
-            row += [
-                _short(mine[0]) if mine else DASH,
-                f"{100 * mean(values):.1f}" if values else DASH,
-                _points(gain_at(found, label, plan.baseline, (mine[0], base[0]), k))
+            rows[label] += [
+                _short(mine[0]) if mine else None,
+                mean(policy.values(HELD_OUT, mine[0], k)) if mine else None,
+                _gain(gain_at(found, label, plan.baseline, (mine[0], base[0]), k))
                 if mine and base and label != plan.baseline
-                else DASH,
+                else None,
             ]
-        rows.append(row)
     text = (
         f"Each setting at its best pair for k, on the held-out problems; intervals of {100 * LEVEL:g} % over seeds and "
         "problems, without correction. CPU time is that of the training over that of the baseline, paired by seed."
     )
-    return Section("Every setting at its best", text, [header, *rows])
+    return Section("Every setting at its best", text, Table("setting", measures, rows).text())
 
 
 def _fronts_table(plan: Plan, found: Mapping[str, Policy]) -> Section:
@@ -179,10 +169,8 @@ def _runs(plan: Plan, found: Mapping[str, Policy]) -> Section:
     return Section("Runs", f"{len(rows)} of {planned} runs, by {'; '.join(commands)}", [header, *rows])
 
 
-def _points(estimate: Estimate) -> str:
-    if estimate is SAME:
-        return "the same policy"
-    return estimate.text(100, sign="+")
+def _gain(estimate: Estimate) -> Cell:
+    return "the same policy" if estimate is SAME else estimate
 
 
 def _short(pair: Pair) -> str:
