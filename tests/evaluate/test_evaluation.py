@@ -343,7 +343,7 @@ def test_what_a_benchmark_of_ones_own_cannot_be_is_told_before_anything_is_sampl
     for more, told in [
         (
             ("--samples", 16),
-            "cold: temperature 0 is greedy, so a problem has one response; omit --samples",
+            "cold: temperature 0 is greedy: one response a problem; omit --samples and --k",
         ),
         (("--k", "1,4"), "cold: temperature 0 is greedy"),
         (("--grader", "maze"), "cold: problem 'cold-0': verifier maze needs size, start, goal, walls in its meta"),

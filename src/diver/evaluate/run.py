@@ -256,7 +256,7 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
     variables = {"chat_template_kwargs": of_template} if of_template else {}
     ks = parse_ks(config.k)
     if benchmark.temperature == 0 and max(config.samples or 1, *ks, 1) > 1:
-        raise DiverError(f"{benchmark.name}: temperature 0 is greedy, so a problem has one response; omit --samples")
+        raise DiverError(f"{benchmark.name}: temperature 0 is greedy: one response a problem; omit --samples and --k")
     samples = 1 if benchmark.temperature == 0 else config.samples or max([benchmark.samples, *ks])
     if ks and max(ks) > samples:
         raise DiverError(f"{benchmark.name}: k = {max(ks)} needs more than {samples} samples; raise --samples")

@@ -60,7 +60,7 @@ COLUMNS = {
     "correction": ("importance_sampling_ratio", 1.0),
 }
 """Numbers of each token that TRL computes for a generation."""
-OF_ROWS = ("weight", "is_fresh", "is_sampled")
+OF_ROWS = ("weight", "is_sampled")
 """The columns of `Padded` with one value for each row."""
 Columns = Mapping[str, np.ndarray]
 Sampled = tuple[tuple[int, ...], np.ndarray, np.ndarray, Columns]
@@ -262,8 +262,7 @@ class DiverTrainer(GRPOTrainer):
         """The groups with the log-probs of the policy as it now is."""
         if not groups:
             return []
-        without = [group.with_each(logprobs=[0.0] * len(group)) for group in groups]
-        batch = self._padded([Item(row, {}) for row in rows_of(without, [0.0] * sum(map(len, groups)))])
+        batch = self._padded([Item(row, {}) for row in rows_of(groups, [0.0] * sum(map(len, groups)))])
         found = self._scores(batch)[0].cpu().numpy()
         each = iter([row[mask] for row, mask in zip(found, batch["mask"].cpu().numpy(), strict=True)])
         return [group.with_each(logprobs=[next(each) for _ in range(len(group))]) for group in groups]
@@ -316,11 +315,7 @@ class DiverTrainer(GRPOTrainer):
 
     def _padded(self, items: Sequence[Item]) -> Padded:
         """The columns of rows, on the device."""
-        fresh = [row.old_logprobs is None for row, *_ in items]
-        rows = [
-            row._replace(old_logprobs=np.zeros(row.written)) if fresh[i] else row for i, (row, *_) in enumerate(items)
-        ]
-        batch = collate(rows, self.accelerator.device)
+        batch = collate([item.row for item in items], self.accelerator.device)  # NaN where old log-probs are None
         padded = {n: getattr(batch, n) for n in ("ids", "attention", "tokens", "mask", "old_logprobs", "weight")}
         padded["advantages"] = batch.advantages.expand_as(batch.mask)
         for name, (_, neutral) in COLUMNS.items():
@@ -329,8 +324,7 @@ class DiverTrainer(GRPOTrainer):
                 for row, mask, item in zip(padded[name], batch.mask, items, strict=True):
                     if name in item.columns:
                         row[mask] = torch.from_numpy(item.columns[name]).to(row)
-        for name, marks in (("is_fresh", fresh), ("is_sampled", [item.is_sampled for item in items])):
-            padded[name] = torch.tensor(marks, device=batch.mask.device)[:, None]
+        padded["is_sampled"] = torch.tensor([[item.is_sampled] for item in items], device=batch.mask.device)
         return padded
 
     def _scored(self, model: Any, part: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -361,7 +355,7 @@ class DiverTrainer(GRPOTrainer):
         """All tokens that the policy wrote, under the policy as it now is: [N] each."""
         mask = batch["mask"]
         logprobs, entropies = self._scores(batch)
-        old = torch.where(batch["is_fresh"], logprobs, batch["old_logprobs"])
+        old = torch.where(batch["old_logprobs"].isnan(), logprobs, batch["old_logprobs"])
         return Tokens(
             logprobs[mask],
             old[mask],
@@ -415,7 +409,7 @@ class DiverTrainer(GRPOTrainer):
         """The part of some rows in the loss, and sums over their sampled tokens, of which the first is their number."""
         loss, mask, is_sampled = self.outcome.method.loss, part["mask"], part["is_sampled"]
         logprobs, entropies = self._scored(model, part)
-        old = torch.where(part["is_fresh"], logprobs.detach(), part["old_logprobs"])
+        old = torch.where(part["old_logprobs"].isnan(), logprobs.detach(), part["old_logprobs"])
         tokens = Tokens(logprobs, old, part["advantages"], entropies, mask, part.get("selected"))
         values, metrics = loss.forward(tokens)
         values = values * part.get("correction", 1.0)
