@@ -315,10 +315,10 @@ def test_settings_that_do_not_fit_are_one_line():
         line = fails("eval", RUN, *args)
         assert re.search(said, line), line
     for args, said in [
-        (["--model", "countdown", "--alphas", "0"], "--alphas: name a run, or --base and --model"),
+        (["--model", "countdown", "--alphas", "0"], "--alphas: name a run, or --base, --model and"),
         (["--model", "countdown", "--base", "countdown"], "give --model and --alphas, too"),
-        (["--model", "countdown", "--base", "countdown", "--alphas", "0"], "name the temperatures of a front"),
-        (["--model", "m", "--base", "n", "--alphas", "0", "--generator", "endpoint"], "which this machine can load"),
+        (["--model", "countdown", "--base", "countdown", "--alphas", "0"], "--base, --model and --temperatures"),
+        (["--model", "m", "--base", "n", "--alphas", "0", "--generator", "endpoint"], "this machine loads both"),
     ]:
         line = fails("eval", *args)
         assert re.search(said, line), line

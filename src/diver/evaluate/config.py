@@ -120,8 +120,9 @@ class EvalConfig(Export):
             raise DiverError(f"--base {self.base}: is the base model of a front; give --model and --alphas, too")
         if self.temperatures and (not self.alphas or self.temperature is not None):
             raise DiverError("--temperatures: is for a front; give --alphas, and no --temperature")
-        if self.alphas and (self.generator == "endpoint" or (self.run is None and not self.base)):
-            raise DiverError("--alphas: name a run, or --base and --model, which this machine can load")
+        known = self.run or (self.base and (self.temperatures or self.temperature is not None))
+        if self.alphas and (self.generator == "endpoint" or not known):
+            raise DiverError("--alphas: name a run, or --base, --model and --temperatures; this machine loads both")
         parse_numbers("--alphas", self.alphas, most=1)
         parse_numbers("--temperatures", self.temperatures)
         read_json_flag("--extra", self.extra)

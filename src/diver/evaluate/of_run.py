@@ -80,8 +80,6 @@ def front_of_run(config: EvalConfig) -> Path:
         out = config.out or Path("runs/eval") / f"front_{Path(config.base).name}_{Path(config.model).name}"
     given = [] if config.temperature is None else [config.temperature]
     temperatures = parse_numbers("--temperatures", config.temperatures) or given
-    if not temperatures:
-        raise DiverError("--alphas: name the temperatures of a front of --base and --model by --temperatures")
     pairs = [Pair(alpha, t) for alpha in parse_numbers("--alphas", config.alphas) for t in temperatures]
     front = evaluate_front(config, base, model, benchmarks, out, pairs, verification, config.notes())
     file = write_front(config, out, front, base.path, model.path)

@@ -558,10 +558,11 @@ def test_fields_that_an_older_trl_lacks_are_left_out_or_refused(monkeypatch):
         with pytest.raises(DiverError, match="0.24 is installed, whose loss '.*' is another or none; 1.10 or newer"):
             config(method)
     with_trl(0, 21)
-    with pytest.raises(
-        DiverError, match="TRL 0.21 is installed, which normalises every advantage again: 0.22 or newer"
-    ):
+    with pytest.raises(DiverError, match="TRL 0.21 is installed; 0.22 or newer is needed"):
         config("grpo")
+    with_trl(1, 15)
+    with pytest.raises(DiverError, match="TRL 1.15 is installed; 1.16 or newer is needed"):
+        config("grpo", objective.TRAINER)
     with_trl(1, 8)
     assert config("entropy-bonus")["entropy_coef"] == 0.001
 

@@ -45,8 +45,8 @@ REPLACED = {
     "temperature": "temperature",
 }
 """Keys of `generation_kwargs` -> the field that they replace where TRL samples, and nowhere else."""
-OLDEST = oldest("trl")
-"""The first TRL that knows scale_rewards="none"."""
+OLDEST, OLDEST_OF_TRAINER = oldest("trl"), oldest("trl", "allowed_by_train")
+"""The first TRL that knows scale_rewards="none", and the first whose methods `DiverTrainer` relies on."""
 ADDED = {
     "use_bias_correction_kl": (0, 26),
     "multi_objective_aggregation": (0, 27),
@@ -75,7 +75,7 @@ def config(method: str | Method, seam: Seam = SEAM) -> dict[str, Any]:
     terms = {"loss_type": LOSS_TYPES[loss.aggregation], "beta": loss.kl_coef, "entropy_coef": loss.entropy_coef}
     if seam is TRAINER:
         told = {"epsilon": getattr(loss, "clip_low", 0.2), "epsilon_high": getattr(loss, "clip_high", 0.2)}
-        return known({**OBJECTIVE, **terms, **told})
+        return known({**OBJECTIVE, **terms, **told}, OLDEST_OF_TRAINER)
     if (coef := loss.entropy_coef) and loss.aggregation == "token-sum":
         raise DiverError(f"method.loss.entropy_coef = {coef}: TRL adds the mean entropy of the tokens; set it to 0")
     options, fixed = POLICY_LOSSES[type(loss)]
@@ -87,18 +87,18 @@ def config(method: str | Method, seam: Seam = SEAM) -> dict[str, Any]:
     return known(fields)
 
 
-def known(fields: Mapping[str, Any]) -> dict[str, Any]:
+def known(fields: Mapping[str, Any], least: tuple[int, ...] = OLDEST) -> dict[str, Any]:
     """Those of `fields` that the GRPOConfig of the installed TRL has; all where TRL is not installed.
 
     Raises:
-        DiverError: an older TRL would train otherwise without one of them.
+        DiverError: TRL is older than `least`, or would train otherwise without one of them.
     """
     version = installed()
     if version is None:
         return dict(fields)
     name = f"TRL {dotted(version)} is installed"
-    if version < OLDEST:
-        raise DiverError(f"{name}, which normalises every advantage again: {dotted(OLDEST)} or newer is needed")
+    if version < least:
+        raise DiverError(f"{name}; {dotted(least)} or newer is needed")
     if (loss := fields.get("loss_type")) in ("luspo", "cispo", "sapo") and version < BY_STEPS:
         raise DiverError(f"{name}, whose loss {loss!r} is another or none; {dotted(BY_STEPS)} or newer is needed")
     missing = {field for field, since in ADDED.items() if field in fields and version < since}

@@ -20,9 +20,7 @@ from diver.core.seeds import draw_indices
 from diver.core.types import DiverError, Group
 from diver.integrations.keys import also_named
 from diver.integrations.trl.launch import adapters, arguments, identity
-from diver.integrations.trl.objective import dotted, installed
 from diver.integrations.trl.trainer import DiverTrainer, GroupOutcome
-from diver.integrations.versions import oldest
 from diver.recipe.recipe import Recipe
 from diver.recipe.run import open_run
 from diver.sample.vllm import precision_note
@@ -32,8 +30,6 @@ from diver.train.alerts import AlertLog
 from diver.train.prepare import prepare
 from diver.train.stopping import Stop, stop_request
 
-OLDEST = oldest("trl", "allowed_by_train")
-"""The TRL with which this is run; before 1.0 a reward function could log nothing."""
 LAST_FILE = "trainer_state.json"
 """The file of a checkpoint that transformers writes last."""
 METRICS = {
@@ -175,8 +171,6 @@ def check(recipe: Recipe) -> None:
 
 def grpo_config(recipe: Recipe) -> GRPOConfig:
     """TRL's configuration of `recipe`. DiverError for what TRL itself refuses."""
-    if (version := installed() or OLDEST) < OLDEST:
-        raise DiverError(f"TRL {dotted(version)} is installed; --engine trl needs {dotted(OLDEST)} or newer")
     model = recipe.model
     gpu = torch.cuda.is_available() and model.device != "cpu"
     bf16 = model.precision == "bfloat16" or (model.precision == "auto" and gpu)
