@@ -134,7 +134,8 @@ def overrides(method: Method) -> dict[str, Any]:
     replays = "replay" in method.needs
     for term in ("kl_coef", "entropy_coef") if replays else ():
         if coef := getattr(method.loss, term):
-            raise DiverError(f"method.loss.{term} = {coef}: verl would take this term over replayed responses, too")
+            told = "verl would take this term over replayed responses, too; set it to 0"
+            raise DiverError(f"method.loss.{term} = {coef}: {told}")
     return {
         "trainer.v1.trainer_mode": NAME,
         "reward.reward_manager.name": NAME,
