@@ -42,12 +42,12 @@ class Seam:
         """The method, if this engine supports it; else a DiverError with every reason."""
         method = method_named(method) if isinstance(method, str) else method
         check_needs(method, self.engine, self.carries)
-        if reasons := [*self.refusals(method)]:
+        if reasons := [*self.unsupported(method)]:
             raise DiverError(*reasons)
         return method
 
-    def refusals(self, method: Method) -> Iterator[str]:
-        """Why this engine cannot process the advantages or the loss of the method, a sentence for each reason."""
+    def unsupported(self, method: Method) -> Iterator[str]:
+        """What this engine does not support of the method, a sentence for each reason."""
         name, engine, loss = f"method {method.name!r}", self.engine, method.loss
         if self.subtracts_mean and not method.zero_mean:
             yield f"{name}: its advantages do not sum to 0 in a group, and {engine} subtracts their mean"
