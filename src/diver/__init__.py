@@ -5,8 +5,7 @@ A name is imported when it is first used, so that each room of the package can b
 
 from typing import TYPE_CHECKING
 
-from diver.core.extensions import GRADERS
-from diver.core.lazy import on_first_use
+from diver.core.extensions import GRADERS, on_first_use
 
 if TYPE_CHECKING:
     from diver.core.types import Grade, Group, Problem, Rollout

@@ -32,7 +32,7 @@ answers that a policy under reward would find (`tests/grading/hacks.toml`).
 
 from typing import TYPE_CHECKING
 
-from diver.core.lazy import on_first_use
+from diver.core.extensions import on_first_use
 
 if TYPE_CHECKING:
     from diver.grading.base import Grader, Verdict

@@ -3,7 +3,7 @@ own for the methods that a reward function cannot carry."""
 
 from typing import TYPE_CHECKING
 
-from diver.core.lazy import on_first_use
+from diver.core.extensions import on_first_use
 
 if TYPE_CHECKING:
     from diver.integrations.trl.adapter import GroupAdvantage
