@@ -105,7 +105,8 @@ class EvalConfig(Export):
             raise DiverError(f"{self.run}: the models of a run are evaluated; omit --model and --generator endpoint")
         if self.all_steps and (self.step is not None or self.alphas):
             raise DiverError("--all-steps: evaluates every checkpoint; omit it, or --step and --alphas")
-        choose(self.template, ("", *TEMPLATES), "--template")
+        if self.template:
+            choose(self.template, TEMPLATES, "--template")
         if self.grader not in ("", AUTO):
             get_grader(self.grader, "--grader")
         for flag, given, users in (
