@@ -278,7 +278,7 @@ def test_temperature_0_is_greedy_with_one_response():
         response = model.generate(**prompt, do_sample=False, max_new_tokens=40)[0, prompt["input_ids"].shape[1] :]
         assert row["response"] == tokenizer.decode(response, skip_special_tokens=True)
     told = fails("eval", "--model", "countdown", "--temperature", "0", "--samples", "8")
-    assert told.endswith("--temperature 0: is greedy, so a problem has one response; leave out --samples and --k")
+    assert told.endswith("temperature 0 is greedy: one response a problem; omit --samples and --k")
     message = fails("eval", "--model", "x", "--temperature", "-1")
     assert "temperature: must be at least 0, not -1.0" in message
 

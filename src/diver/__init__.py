@@ -3,10 +3,9 @@
 A name is imported when it is first used, so that each room of the package can be used without the others.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from diver.core.extensions import GRADERS
+from diver.core.extensions import GRADERS, on_first_use
 
 if TYPE_CHECKING:
     from diver.core.types import Grade, Group, Problem, Rollout
@@ -30,13 +29,16 @@ __all__ = [
     "textual_diversity",
 ]
 
-_DEFINED_IN = {
-    **dict.fromkeys(("Grade", "Group", "Problem", "Rollout"), "core.types"),
-    **dict.fromkeys(("equational_diversity", "textual_diversity"), "diversity"),
-    "Method": "methods",
-    "advantages": "integrations.api",
-    "read": "rollouts",
-}
+__getattr__ = on_first_use(
+    __name__,
+    {
+        **dict.fromkeys(("Grade", "Group", "Problem", "Rollout"), "core.types"),
+        **dict.fromkeys(("equational_diversity", "textual_diversity"), "diversity"),
+        "Method": "methods",
+        "advantages": "integrations.api",
+        "read": "rollouts",
+    },
+)
 
 GRADERS |= {
     "countdown": "diver.tasks.countdown:CountdownGrader",
@@ -44,9 +46,3 @@ GRADERS |= {
     "reasoning-gym": "diver.tasks.reasoning_gym:ReasoningGymGrader",
     "graph-coloring": "diver.tasks.reasoning_gym:GraphColoring",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _DEFINED_IN:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"diver.{_DEFINED_IN[name]}"), name)

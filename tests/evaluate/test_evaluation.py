@@ -307,7 +307,7 @@ def test_problems_whose_prompts_are_too_long_are_left_out_where_asked(monkeypatc
     assert Path("out/results.json").read_bytes() == before
     Path("sums.jsonl").write_text(json.dumps(rows[0]) + "\n")
     line = fails("eval", *args, "--skip-long-prompts")
-    assert re.search("no prompt fits into the context of countdown@.*; another --template than 'plain' may be", line)
+    assert re.search("no prompt fits into the context of countdown@.*; choose another --template", line)
 
 
 def test_another_file_of_the_same_name_replaces_no_results(monkeypatch):
@@ -343,7 +343,7 @@ def test_what_a_benchmark_of_ones_own_cannot_be_is_told_before_anything_is_sampl
     for more, told in [
         (
             ("--samples", 16),
-            "cold: temperature 0 is greedy, so a problem has one response; leave out --samples and --k",
+            "cold: temperature 0 is greedy: one response a problem; omit --samples and --k",
         ),
         (("--k", "1,4"), "cold: temperature 0 is greedy"),
         (("--grader", "maze"), "cold: problem 'cold-0': verifier maze needs size, start, goal, walls in its meta"),
@@ -443,9 +443,15 @@ def test_wrong_input_is_one_line_and_code_2_and_nothing_is_lost(whole, monkeypat
         ),
         ((*SMALL, "--generator", "vllm", "--url", "http://host/v1"), "with --generator endpoint, not 'vllm'"),
         ((*SMALL, "--timeout", "5"), "--timeout 5.0: is used only with --generator endpoint, not 'transformers'"),
-        ((*SMALL, "--extra", '{"top_k": 1}'), "--extra .*: is used only with --generator endpoint or vllm"),
+        (
+            (*SMALL, "--extra", '{"top_k": 1}'),
+            "--extra .*: is used only with --generator endpoint or vllm",
+        ),
         ((*SMALL, "--generator", "vllm", "--extra", "2"), "--extra 2: must be a JSON object"),
-        ((*SMALL, "--generator", "endpoint", "--url", "localhost"), "--url localhost: must begin with http"),
+        (
+            (*SMALL, "--generator", "endpoint", "--url", "localhost"),
+            "url: must be an http:// or https:// address",
+        ),
         ((*SMALL, "--generator", "endpoint", "--extra", "top_k=-1"), "--extra top_k=-1: must be a JSON object"),
         ((*SMALL, "--grader", "teacher"), "teacher.*math, gsm8k"),
         ((*SMALL, "--template", "poem"), "poem.*paper"),
@@ -479,9 +485,7 @@ def test_a_template_that_begins_the_response_is_none_for_messages():
         Problem("p", "1 + 1?", "2"),
         next(name for name, layout in TEMPLATES.items() if layout.chat and layout.assistant),
     )
-    with pytest.raises(
-        DiverError, match=rf"--template: '{begins}' begins the response with .*, which endpoint 'x' cannot"
-    ):
+    with pytest.raises(DiverError, match=f"--template: '{begins}' begins the response, which messages cannot"):
         render_prompt(problem, begins, server)
     assert render_prompt(problem, "chat", server)[-1] == {"role": "user", "content": "1 + 1?"}
 

@@ -300,25 +300,25 @@ def test_models_that_cannot_be_blended_are_refused_before_the_first_sample(monke
 
 def test_settings_that_do_not_fit_are_one_line():
     for args, said in [
-        (["--alphas", "0,1.5"], "--alphas 0,1.5: must be from 0, the base model, to 1"),
-        (["--alphas", "0,half"], "--alphas 0,half: must be numbers of at least 0 separated by commas"),
+        (["--alphas", "0,1.5"], "--alphas 0,1.5: must be numbers from 0 to 1 separated by commas"),
+        (["--alphas", "0,half"], "--alphas 0,half: must be numbers from 0 to 1 separated by commas"),
         (["--alphas", ","], "--alphas ,: must be numbers"),
         (["--alphas", "nan"], "--alphas nan: must be numbers"),
         (["--alphas", "0", "--temperatures", "-1"], "--temperatures -1: must be numbers"),
         (["--alphas", "0", "--temperatures", "inf"], "--temperatures inf: must be numbers"),
         (["--alphas", "0", "--temperatures", "0.3", "--temperature", "0.6"], "give --alphas, and no --temperature"),
         (["--temperatures", "0.3"], "--temperatures: is for a front; give --alphas"),
-        (["--alphas", "0", "--all-steps"], "--alphas and --all-steps: give one of them"),
+        (["--alphas", "0", "--all-steps"], "--all-steps: evaluates every checkpoint; omit it, or --step and --alphas"),
         (["--alphas", "0", "--base", "countdown"], "--base countdown: is the base model of a front; give --model"),
         (["--alphas", "0", "--temperatures", "0,0.6", "--samples", 4], "temperature 0.* is greedy"),
     ]:
         line = fails("eval", RUN, *args)
         assert re.search(said, line), line
     for args, said in [
-        (["--model", "countdown", "--alphas", "0"], "--alphas: name a run, or --base and --model"),
+        (["--model", "countdown", "--alphas", "0"], "--alphas: name a run, or --base, --model and"),
         (["--model", "countdown", "--base", "countdown"], "give --model and --alphas, too"),
-        (["--model", "countdown", "--base", "countdown", "--alphas", "0"], "name the temperatures of a front"),
-        (["--model", "m", "--base", "n", "--alphas", "0", "--generator", "endpoint"], "which this machine can load"),
+        (["--model", "countdown", "--base", "countdown", "--alphas", "0"], "--base, --model and --temperatures"),
+        (["--model", "m", "--base", "n", "--alphas", "0", "--generator", "endpoint"], "this machine loads both"),
     ]:
         line = fails("eval", *args)
         assert re.search(said, line), line

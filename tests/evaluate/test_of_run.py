@@ -159,7 +159,7 @@ def test_what_cannot_be_evaluated_is_one_line():
         (["runs/empty"], "runs/empty: has no checkpoints"),
         (["runs/other"], "runs/other/config.json: sample.max_token: unknown key, did you mean 'max_tokens'"),
         (["runs/tiny", "--step", 7], "--step 7: runs/tiny has checkpoints of the steps 1, 2"),
-        (["runs/tiny", "--step", 1, "--all-steps"], "give one of them"),
+        (["runs/tiny", "--step", 1, "--all-steps"], "omit it, or --step"),
         (["runs/tiny", "--model", "countdown"], "omit --model"),
         (["--step", 1], "--step and --all-steps: choose checkpoints of a run"),
         ([], "--model: name a folder, .* or give a run folder"),

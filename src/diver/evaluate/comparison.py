@@ -174,39 +174,23 @@ def comparisons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Comparison]:
     measures = {f"pass@{k}": f"Pass@{k}" for k in ks}
     measures |= {f"distinct@{n}": f"Distinct@{n}" if exact else WRITTEN for n in sizes}
     rows = []
-    for measure, label in measures.items():
-        x, y = (values(evaluation, measure, names) for evaluation in both)
-        left_out = 0
-        if (shared := ~np.isnan(x) & ~np.isnan(y)).any():
-            x, y, left_out = x[shared], y[shared], both_have - int(shared.sum())
-        percent = measure.startswith("pass")
-        estimates = _estimates(x, y, measure)
-        rows.append(Comparison(label, *estimates, percent=percent, left_out=left_out, problems=len(x)))
-    rows += _of_pairs(values(a, "pair_diversity", names), values(b, "pair_diversity", names), exact)
+    for measure, label in {**measures, "pair_diversity": PAIRS[exact].capitalize()}.items():
+        sides, bounds = [values(evaluation, measure, names) for evaluation in both], bounds_of(measure)
+        has = [~np.isnan(side) for side in sides]
+        # A side without any value, such as a missing evaluation, leaves the other its problems.
+        compared = all(map(np.any, has))
+        x, y = (side[has[0] & has[1] if compared else has[0] | has[1]] for side in sides)
+        base, trained, change = interval(x, bounds), interval(y, bounds), paired_interval(x, y, bounds)
+        if measure != "pair_diversity":
+            few, percent = both_have - len(x) if compared else 0, measure.startswith("pass")
+            rows.append(Comparison(label, base, trained, change, percent, left_out=few, problems=len(x)))
+            continue
+        label = f"{label} ({counted(len(x), 'problem')})"
+        rows.append(Comparison(label, base, trained, change, support=len(x)))
+        base, trained = (Estimate(effective_number(e.mean), np.nan, np.nan) for e in (base, trained))
+        change = Estimate(trained.mean - base.mean, np.nan, np.nan)
+        rows.append(Comparison(EFFECTIVE[exact].capitalize(), base, trained, change, False, support=len(x)))
     return [row for row in rows if not (math.isnan(row.base.mean) and math.isnan(row.trained.mean))]
-
-
-def _estimates(x: np.ndarray, y: np.ndarray, measure: str) -> tuple[Estimate, Estimate, Estimate]:
-    """Those of both sides, and of the change."""
-    bounds = bounds_of(measure)
-    return interval(x, bounds), interval(y, bounds), paired_interval(x, y, bounds)
-
-
-def _of_pairs(x: np.ndarray, y: np.ndarray, exact: bool) -> list[Comparison]:
-    """The diversity of correct pairs over the problems where both sides have it, and its effective number.
-
-    A side without any value, such as a missing evaluation, leaves the other its problems.
-    """
-    known = [~np.isnan(side) for side in (x, y)]
-    shared = known[0] & known[1] if all(map(np.any, known)) else known[0] | known[1]
-    estimates = _estimates(x[shared], y[shared], "pair_diversity")
-    base, trained = (Estimate(effective_number(e.mean), np.nan, np.nan) for e in estimates[:2])
-    change = Estimate(trained.mean - base.mean, np.nan, np.nan)
-    support = int(shared.sum())
-    return [
-        Comparison(f"{PAIRS[exact].capitalize()} ({counted(support, 'problem')})", *estimates, support=support),
-        Comparison(EFFECTIVE[exact].capitalize(), base, trained, change, percent=False, support=support),
-    ]
 
 
 def legend(rows: Sequence[Comparison]) -> str:

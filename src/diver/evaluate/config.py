@@ -1,16 +1,16 @@
 """The settings of `diver eval`, checked before anything is sampled."""
 
 import json
-import math
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
-from diver.core.settings import NonNegative, NonNegativeInt, Positional, Positive, PositiveInt, parse_ks, settings
+from diver.core.settings import NonNegative, NonNegativeInt, Positional, Positive, PositiveInt, choose, settings
 from diver.core.tables import Export, Figure
 from diver.core.types import DiverError
 from diver.grading import get_grader
 from diver.grading.by_name import AUTO
-from diver.sample.endpoint import Endpoint
+from diver.sample.endpoint import Address, Endpoint
 from diver.tasks.templates import TEMPLATES
 
 
@@ -62,7 +62,7 @@ class EvalConfig(Export):
     """Number of responses sampled at a time; 0: automatic. With transformers, automatic is what fits into a
     GPU, and 512 or fewer on a CPU. With an endpoint it is 64 requests, which is few for a large server. vLLM in this
     process and the prefix tree decide themselves."""
-    url: str = ""
+    url: Address | None = None
     """Address of the server (endpoint only): http://127.0.0.1:8000/v1. Its key is read from OPENAI_API_KEY."""
     timeout: Positive | None = None
     """Timeout per request in seconds (endpoint only). A request that times out is retried once. Default: 900, or the
@@ -103,31 +103,28 @@ class EvalConfig(Export):
             raise DiverError("--step and --all-steps: choose checkpoints of a run; name it: diver eval runs/quickstart")
         if self.run is not None and (self.model or self.generator == "endpoint"):
             raise DiverError(f"{self.run}: the models of a run are evaluated; omit --model and --generator endpoint")
-        if self.step is not None and self.all_steps:
-            raise DiverError("--step and --all-steps: give one of them")
-        if self.temperature == 0 and max(self.samples or 1, *parse_ks(self.k), 1) > 1:
-            raise DiverError("--temperature 0: is greedy, so a problem has one response; leave out --samples and --k")
-        if self.template and self.template not in TEMPLATES:
-            raise DiverError(f"--template: unknown {self.template!r}; choose one of {', '.join(TEMPLATES)}")
+        if self.all_steps and (self.step is not None or self.alphas):
+            raise DiverError("--all-steps: evaluates every checkpoint; omit it, or --step and --alphas")
+        if self.template:
+            choose(self.template, TEMPLATES, "--template")
         if self.grader not in ("", AUTO):
             get_grader(self.grader, "--grader")
-        for flag, given in (("--url", self.url), ("--timeout", self.timeout)):
-            if given and self.generator != "endpoint":
-                raise DiverError(f"{flag} {given}: is used only with --generator endpoint, not {self.generator!r}")
+        for flag, given, users in (
+            ("--url", self.url, ("endpoint",)),
+            ("--timeout", self.timeout, ("endpoint",)),
+            ("--extra", self.extra, ("endpoint", "vllm")),
+        ):
+            if given and self.generator not in users:
+                only = " or ".join(users)
+                raise DiverError(f"{flag} {given}: is used only with --generator {only}, not {self.generator!r}")
         if self.base and not (self.model and self.alphas):
             raise DiverError(f"--base {self.base}: is the base model of a front; give --model and --alphas, too")
         if self.temperatures and (not self.alphas or self.temperature is not None):
             raise DiverError("--temperatures: is for a front; give --alphas, and no --temperature")
-        if self.alphas and (self.generator == "endpoint" or (self.run is None and not self.base)):
-            raise DiverError("--alphas: name a run, or --base and --model, which this machine can load")
-        if self.alphas and self.all_steps:
-            raise DiverError("--alphas and --all-steps: give one of them; --step chooses the checkpoint of a front")
-        if self.extra and self.generator in ("transformers", "tree"):
-            raise DiverError(f"--extra {self.extra}: is used only with --generator endpoint or vllm")
-        if self.url and not self.url.startswith(("http://", "https://")):
-            raise DiverError(f"--url {self.url}: must begin with http:// or https://")
-        if any(not 0 <= alpha <= 1 for alpha in parse_numbers("--alphas", self.alphas)):
-            raise DiverError(f"--alphas {self.alphas}: must be from 0, the base model, to 1, the trained one")
+        known = self.run or (self.base and (self.temperatures or self.temperature is not None))
+        if self.alphas and (self.generator == "endpoint" or not known):
+            raise DiverError("--alphas: name a run, or --base, --model and --temperatures; this machine loads both")
+        parse_numbers("--alphas", self.alphas, most=1)
         parse_numbers("--temperatures", self.temperatures)
         read_json_flag("--extra", self.extra)
         read_json_flag("--chat-template-kwargs", self.chat_template_kwargs)
@@ -145,14 +142,15 @@ class EvalConfig(Export):
         return read_json_flag("--chat-template-kwargs", self.chat_template_kwargs)
 
 
-def parse_numbers(flag: str, text: str) -> list[float]:
-    """Different numbers of at least 0, separated by commas, in rising order."""
+def parse_numbers(flag: str, text: str, most: float = sys.float_info.max) -> list[float]:
+    """Different numbers from 0 to `most`, separated by commas, in rising order."""
     try:
         numbers = sorted({float(part) for part in text.split(",") if part.strip()})
     except ValueError:
-        numbers = [math.nan]
-    if not all(0 <= number < math.inf for number in numbers) or (text and not numbers):
-        raise DiverError(f"{flag} {text}: must be numbers of at least 0 separated by commas, such as 0,0.5,1")
+        numbers = [-1]
+    if not all(0 <= number <= most for number in numbers) or (text and not numbers):
+        bounds = f"from 0 to {most}" if most < sys.float_info.max else "of at least 0"
+        raise DiverError(f"{flag} {text}: must be numbers {bounds} separated by commas, such as 0,0.5,1")
     return numbers
 
 

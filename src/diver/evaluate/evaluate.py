@@ -6,12 +6,11 @@ solutions.
 """
 
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -38,6 +37,7 @@ from diver.sample.base import Generator, Key, Prompt, PromptTooLong, SamplingPar
 from diver.sample.trajectories import playing
 from diver.tasks.templates import TEMPLATES, chat_messages, render
 
+T = TypeVar("T")
 CHUNK = 4096  # rows per call: equal answers are graded once, and the text in memory is bounded
 
 
@@ -192,10 +192,7 @@ def _sample(
     log: Callable[[str], Any],
     progress: bool,
 ) -> None:
-    """Sample and store the responses that are not in `have`. Says how long it takes, once it can tell.
-
-    Many generators give the responses of a batch at once, when its last one has ended. So the time of what is left is
-    known when a batch begins: by the responses before it, at least a sixteenth of all, and the time that they took.
+    """Sample and store the responses that are not in `have`.
 
     A row has `thinking` where the prompt ended inside a thought, which is not known where a server applies the chat
     template. It has `error` where the generator or an environment failed, and `turns` and `grade` where an environment
@@ -212,16 +209,9 @@ def _sample(
     stop = {texts for prompt in prompts.values() if (texts := TEMPLATES[task.template].stop_texts(prompt))}
     params = SamplingParams(task.temperature, task.max_tokens, task.stop_token_ids, *stop)
     missing = len(wanted) - len(have)
-    start, num_sampled, estimated = time.monotonic(), 0, False
-    last = start
     with progress_bar(missing, f"{task.name}: sample", "response", show=progress, bursts=True) as bar:
         try:
             for generation in generator.generate(wanted, params, have):
-                now = time.monotonic()
-                if not estimated and num_sampled >= missing / 16 and now - last > (last - start) / num_sampled:
-                    estimated, left = True, (last - start) * (missing - num_sampled) / num_sampled - (now - last)
-                    told = f"{num_sampled} of {missing} responses took {duration(last - start)}"
-                    log(f"{task.name}: {told}; what is left takes about {duration(max(left, 0.0))}")
                 rollout, name = generation.rollout, generation.problem_id
                 row = {
                     "key": keys[name],
@@ -238,8 +228,6 @@ def _sample(
                 }
                 into.append(row)
                 bar.update(generation.count)
-                num_sampled += generation.count
-                last = time.monotonic()
         except PromptTooLong as error:
             raise DiverError(f"{error}; another --template than {task.template!r} may be shorter") from None
 
@@ -250,10 +238,7 @@ def render_prompt(problem: Problem, template: str, generator: Generator) -> Prom
     if tokenizer is not None or (isinstance(problem.prompt, str) and not layout.chat):
         return render(problem, template, tokenizer)
     if isinstance(problem.prompt, str) and layout.assistant:
-        raise DiverError(
-            f"--template: {template!r} begins the response with {layout.assistant!r}, which {generator.name} cannot be "
-            "given in chat messages; choose a flat template such as 'paper', or 'chat'"
-        )
+        raise DiverError(f"--template: {template!r} begins the response, which messages cannot; choose 'chat'")
     return chat_messages(problem, layout)
 
 
@@ -323,13 +308,8 @@ def reduce(
     solution was sampled, most frequent first.
     """
     scored = {name: [s for s in sampled if s.grade in SCORED] for name, sampled in samples.items()}
-    solution_counts: list[list[int]] = []
-    for problem in problems:
-        found: Counter[str] = Counter()
-        for sample in scored[problem.id]:
-            if sample.solution is not None:
-                found[sample.solution] += sample.count
-        solution_counts.append(sorted(found.values(), reverse=True))
+    solved = [_counts((s.solution, s.count) for s in scored[p.id] if s.solution is not None) for p in problems]
+    solution_counts = [sorted(counts.values(), reverse=True) for counts in solved]
     diversity = np.array([pair_diversity(counts) for counts in solution_counts])
     rows: list[dict[str, Any]] = [
         {
@@ -353,9 +333,7 @@ def reduce(
         distinct = [distinct_at_k(row["n"], counts, k) for row, counts in zip(rows, solution_counts, strict=True)]
         values[f"distinct@{k}"] = np.array(distinct)
     values["pair_diversity"] = diversity
-    grades: Counter[Grade] = Counter()
-    for sample in (s for sampled in samples.values() for s in sampled):
-        grades[sample.grade] += sample.count
+    grades = _counts((s.grade, s.count) for sampled in samples.values() for s in sampled)
     estimates = {
         name: {**interval(v, bounds_of(name))._asdict(), "problems": int(np.sum(~np.isnan(v)))}
         for name, v in values.items()
@@ -368,6 +346,14 @@ def reduce(
         "exact_solutions": all(grader_for(p, grader).exact_solutions for p in problems),
         "per_problem": rows,
     }
+
+
+def _counts(pairs: Iterable[tuple[T, int]]) -> Counter[T]:
+    """The sum of the counts of each key."""
+    found: Counter[T] = Counter()
+    for key, count in pairs:
+        found[key] += count
+    return found
 
 
 def _votes(scored: Sequence[Sample]) -> np.ndarray:

@@ -18,6 +18,7 @@ from diver.evaluate.run import named_model, run
 from diver.grading import DEFAULT
 from diver.grading.by_name import AUTO, grader_for
 from diver.recipe.data import Source
+from diver.recipe.flags import checked
 from diver.recipe.recipe import Recipe, flatten, make_recipe
 from diver.recipe.run import contents
 from diver.recipe.sections import Model
@@ -50,8 +51,7 @@ def evaluate_run(config: EvalConfig) -> list[Path]:
         if known:
             log(f"after {step} steps: evaluated by the run, {known}")
         else:
-            path = trained.checkpoints.get(step)
-            model = dataclasses.replace(recipe.model, path=str(path), revision=None) if path else recipe.model
+            model = _ends(trained, step)[1] if step else recipe.model
             out = (config.out or Path("runs/eval") / run_name(trained.folder)) / f"step_{step:04d}"
             log(f"after {step} steps: {model.path}")
             changed = dataclasses.replace(
@@ -80,8 +80,6 @@ def front_of_run(config: EvalConfig) -> Path:
         out = config.out or Path("runs/eval") / f"front_{Path(config.base).name}_{Path(config.model).name}"
     given = [] if config.temperature is None else [config.temperature]
     temperatures = parse_numbers("--temperatures", config.temperatures) or given
-    if not temperatures:
-        raise DiverError("--alphas: name the temperatures of a front of --base and --model by --temperatures")
     pairs = [Pair(alpha, t) for alpha in parse_numbers("--alphas", config.alphas) for t in temperatures]
     front = evaluate_front(config, base, model, benchmarks, out, pairs, verification, config.notes())
     file = write_front(config, out, front, base.path, model.path)
@@ -118,10 +116,7 @@ def read_run(path: Path) -> TrainedRun:
         hint = f"name a run in it: {runs[0]}" if (runs := runs_in(path)) else "a model is given by --model"
         what = f"{path}: is neither a run folder nor a checkpoint in one" if path.exists() else no_file(path)
         raise DiverError(f"{what}; {hint}")
-    try:
-        read = make_recipe({name: recipe[name] for name in SECTIONS if name in recipe})
-    except DiverError as error:
-        raise DiverError(f"{file}: {error}") from None
+    read = checked(file, lambda: make_recipe({name: recipe[name] for name in SECTIONS if name in recipe}))
     checkpoints = by_step(folder / "checkpoints")
     named = [step for step, p in checkpoints.items() if p.resolve() == path.resolve()]
     return TrainedRun(folder, read, checkpoints, named[0] if named else None)
@@ -199,7 +194,7 @@ def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, eval_problem
         "stop_token_ids": list(config.stop_token_ids) or None,
         "seed": config.seed,
         "step": step,
-        "samples": 1 if config.temperature == 0 else config.samples or eval_problems.benchmark.samples,
+        "samples": config.samples or (1 if config.temperature == 0 else eval_problems.benchmark.samples),
         "graders": sorted({grader_for(p, AUTO).version for p in eval_problems.problems}),
     }
     mine, asked = digests(result), {p.id: problem_digest(p) for p in eval_problems.problems}

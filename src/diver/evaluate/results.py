@@ -74,36 +74,32 @@ def table_of(results: Results) -> Table:
     known = {name for r in results.values() for name in r["estimates"]}
     ks = sorted({k for r in results.values() for k in r["k"]})
     names = ["avg@n", *(name for kind in ("pass", "maj") for k in ks if (name := f"{kind}@{k}") in known)]
-    largest = [name for k in ks if (name := f"distinct@{k}") in known][-1:]
-    exact_of = {r["title"]: r.get("exact_solutions", True) for r in results.values()}
-    kinds = [exact for exact in DISTINCT if exact in exact_of.values()]
-    several = len({r["temperature"] for r in results.values()}) > 1  # their numbers are then not comparable
-    of_pairs = kinds if any("pair_diversity" in r["estimates"] for r in results.values()) else []
-    columns = [
-        *(Column("problems"), Column("samples")),
-        *([Column("temperature", digits=2)] if several else []),
-        *(Column(name, name.capitalize(), 100) for name in names),
-        *(Column(f"{DISTINCT[exact]}@{name.partition('@')[2]}") for name in largest for exact in kinds),
-        *(Column(PAIRS[exact], scale=100) for exact in of_pairs),
-        *([Column(SUPPORT)] if of_pairs else []),
-        *(Column(EFFECTIVE[exact], digits=2) for exact in of_pairs),
-        *(Column("random_baseline", "random baseline", 100), Column("unscored")),
-    ]
-    rows: dict[str, list[Cell]] = {}
-    for r in results.values():
-        exact = exact_of[r["title"]]
-        support = r["estimates"].get("pair_diversity", {}).get("problems")
-        rows[r["title"]] = [
-            *(r["problems"], r["samples"]),
-            *([float(r["temperature"])] if several else []),
-            *(estimate(r, f"avg@{r['samples']}" if name == "avg@n" else name) for name in names),
-            *(estimate(r, name) if exact is kind else UNKNOWN for name in largest for kind in kinds),
-            *(estimate(r, "pair_diversity") if exact is kind else UNKNOWN for kind in of_pairs),
-            *([support] if of_pairs else []),
-            *(number(r.get("effective_solutions")) if exact is kind else None for kind in of_pairs),
-            *(r["random_baseline"], r["unscored"]),
-        ]
-    return Table("benchmark", columns, rows)
+    largest = [k for k in ks if f"distinct@{k}" in known][-1:]
+    of = [*results.values()]
+    is_exact = [r.get("exact_solutions", True) for r in of]
+    kinds = [exact for exact in DISTINCT if exact in is_exact]
+
+    def of_kind(kind: bool, name: str) -> list[Cell]:
+        return [estimate(r, name) if exact is kind else UNKNOWN for r, exact in zip(of, is_exact, strict=True)]
+
+    columns: dict[Column, Sequence[Cell]] = {Column(name): [r[name] for r in of] for name in ("problems", "samples")}
+    if len({r["temperature"] for r in of}) > 1:  # their numbers are then not comparable
+        columns[Column("temperature", digits=2)] = [float(r["temperature"]) for r in of]
+    for name in names:
+        cells = [estimate(r, f"avg@{r['samples']}" if name == "avg@n" else name) for r in of]
+        columns[Column(name, name.capitalize(), 100)] = cells
+    columns |= {Column(f"{DISTINCT[kind]}@{k}"): of_kind(kind, f"distinct@{k}") for k in largest for kind in kinds}
+    if any("pair_diversity" in r["estimates"] for r in of):
+        effective = [number(r.get("effective_solutions")) for r in of]
+        columns |= {Column(PAIRS[kind], scale=100): of_kind(kind, "pair_diversity") for kind in kinds}
+        columns[Column(SUPPORT)] = [r["estimates"].get("pair_diversity", {}).get("problems") for r in of]
+        for kind in kinds:
+            counts = [n if exact is kind else None for n, exact in zip(effective, is_exact, strict=True)]
+            columns[Column(EFFECTIVE[kind], digits=2)] = counts
+    columns[Column("random_baseline", "random baseline", 100)] = [r["random_baseline"] for r in of]
+    columns[Column("unscored")] = [r["unscored"] for r in of]
+    rows = zip((r["title"] for r in of), zip(*columns.values(), strict=True), strict=True)
+    return Table("benchmark", [*columns], dict(rows))
 
 
 def benchmark_table(results: Results) -> str:

@@ -232,11 +232,9 @@ def sampler_metadata(config: EvalConfig) -> dict[str, Any]:
 
 def make_tasks(config: EvalConfig, model: SamplerHandle, benchmarks: Sequence[Loaded] | None = None) -> list[Task]:
     """`benchmarks`, by default those of the settings, for a model; DiverError for whatever cannot be evaluated."""
-    names = [name for part in (config.benchmarks or "countdown").split(",") if (name := part.strip())]
+    names = [name for part in config.benchmarks.split(",") if (name := part.strip())] or ["countdown"]
     loaded = [load(name, config.seed or 0, config.limit) for name in names] if benchmarks is None else benchmarks
     tasks = [_task(config, benchmark, model) for benchmark in loaded]
-    if not tasks:
-        raise DiverError("--benchmarks: names none")
     if repeated := [name for name, n in Counter(task.name for task in tasks).items() if n > 1]:
         raise DiverError(f"--benchmarks: {repeated[0]!r} is given twice")
     return tasks
@@ -258,10 +256,7 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
     variables = {"chat_template_kwargs": of_template} if of_template else {}
     ks = parse_ks(config.k)
     if benchmark.temperature == 0 and max(config.samples or 1, *ks, 1) > 1:
-        raise DiverError(
-            f"{benchmark.name}: temperature 0 is greedy, so a problem has one response; leave out --samples and --k, "
-            "or give another --temperature"
-        )
+        raise DiverError(f"{benchmark.name}: temperature 0 is greedy: one response a problem; omit --samples and --k")
     samples = 1 if benchmark.temperature == 0 else config.samples or max([benchmark.samples, *ks])
     if ks and max(ks) > samples:
         raise DiverError(f"{benchmark.name}: k = {max(ks)} needs more than {samples} samples; raise --samples")
@@ -315,10 +310,7 @@ def _skip_long_prompts(task: Task, model: SamplerHandle, context: int | None) ->
     longest = (context or positions(policy.config) or sys.maxsize) - 1
     kept = prompted(task.problems, task.template, policy.tokenizer, longest)
     if not kept.problems:
-        raise DiverError(
-            f"{task.name}: no problems are left: no prompt fits into the context of {model.model}; another --template "
-            f"than {task.template!r} may be shorter"
-        )
+        raise DiverError(f"{task.name}: no prompt fits into the context of {model.model}; choose another --template")
     source = task.info["source"]
     if kept.skipped:
         note = f"{task.name}: {kept.skipped} of {len(task.problems)} problems are skipped, their prompts are too long"

@@ -30,8 +30,9 @@ A rule stays if it changes the grade of a response that a model wrote, of a publ
 answers that a policy under reward would find (`tests/grading/hacks.toml`).
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from diver.core.extensions import on_first_use
 
 if TYPE_CHECKING:
     from diver.grading.base import Grader, Verdict
@@ -57,16 +58,13 @@ __all__ = [
 ]
 
 # A recipe needs the settings alone, and the patterns of the graders take a quarter of the time of `diver --help`.
-_DEFINED_IN = {
-    **dict.fromkeys(("Grader", "Verdict"), "base"),
-    "EnvironmentGrader": "environment",
-    **dict.fromkeys(("in_thought", "opens_thought"), "extraction"),
-    **dict.fromkeys(("DEFAULT", "GRADERS", "get_grader", "grade", "verdicts", "verify", "with_keys"), "grading"),
-    "Verification": "settings",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _DEFINED_IN:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"diver.grading.{_DEFINED_IN[name]}"), name)
+__getattr__ = on_first_use(
+    __name__,
+    {
+        **dict.fromkeys(("Grader", "Verdict"), "base"),
+        "EnvironmentGrader": "environment",
+        **dict.fromkeys(("in_thought", "opens_thought"), "extraction"),
+        **dict.fromkeys(("DEFAULT", "GRADERS", "get_grader", "grade", "verdicts", "verify", "with_keys"), "grading"),
+        "Verification": "settings",
+    },
+)

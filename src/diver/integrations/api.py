@@ -85,9 +85,7 @@ def advantages(
     if not isinstance(progress, Progress) and not hasattr(progress, "__float__"):
         raise ValueError(f"progress: must be a fraction of the run or Progress(step, steps), not {progress!r:.60}")
     if method.selection.drops:
-        raise DiverError(
-            f"method {method.name!r}: a selection drops responses, so some have no advantage; use Method.apply"
-        )
+        raise DiverError(f"method {method.name!r}: a selection drops responses; use Method.apply")
     read = [read_response(i, response) for i, response in enumerate(_plain("responses", responses))]
     keys = keys_of_actions(read) if keys is None else keys
     optional = {
@@ -146,9 +144,7 @@ def _rollout(i: int, row: Mapping[str, Any]) -> Rollout:
     elif isinstance(end, float) and end.is_integer():  # pandas stores integers with a missing value as floats
         end = int(end)
     if end is not None and (isinstance(end, bool) or not isinstance(end, int) or not 0 <= end <= len(text)):
-        raise ValueError(
-            f"row {i}: an answer end is a number of characters from 0 to {len(text)}, or None, not {end!r:.60}"
-        )
+        raise ValueError(f"row {i}: an answer end is a whole number from 0 to {len(text)}, or None, not {end!r:.60}")
     if repr(truncated) in NO_VALUE or truncated not in (False, True):
         raise ValueError(f"row {i}: truncated is true or false, not {truncated!r:.60}")
     return rollout.replace(
@@ -186,18 +182,22 @@ def _as_text(keys: list[Hashable], saved: bool) -> list[str]:
     for i, key in enumerate(keys):
         if saved and not isinstance(key, str | int):
             raise ValueError(f"row {i}: with `state` a key is a text or a whole number, not {key!r:.60}")
-        try:
-            texts.setdefault(key, key if isinstance(key, str) else f"{type(key).__name__} {key!r}")
-        except TypeError:
-            raise ValueError(f"row {i}: a key is a text, a number or a tuple of them, not {key!r:.60}") from None
+        _check_hashable(i, key, "key")
+        texts.setdefault(key, key if isinstance(key, str) else f"{type(key).__name__} {key!r}")
     return [texts[key] for key in keys]
+
+
+def _check_hashable(i: int, value: Any, what: str) -> None:
+    try:
+        hash(value)
+    except TypeError:
+        raise ValueError(f"row {i}: a {what} is a text, a number or a tuple of them, not {value!r:.60}") from None
 
 
 def _whole_groups(group_ids: list[Hashable], method: Method) -> dict[Hashable, list[int]]:
     rows: dict[Hashable, list[int]] = {}
     for i, key in enumerate(group_ids):
-        if not isinstance(key, Hashable):
-            raise ValueError(f"row {i}: a group id is a text, a number or a tuple of them, not {key!r:.60}")
+        _check_hashable(i, key, "group id")
         if repr(key) in NO_VALUE:
             raise ValueError(f"row {i}: has no group id: {key!r}; rows with the same prompt need an id that they share")
         rows.setdefault(key, []).append(i)

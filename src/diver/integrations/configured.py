@@ -21,8 +21,5 @@ def configured() -> Recipe:
     method, path = os.environ.get(METHOD), os.environ.get(RECIPE)
     if bool(method) == bool(path):
         given = "both are set" if method else "neither is set"
-        raise DiverError(
-            f"{METHOD}, {RECIPE}: {given}; set {METHOD} to the name of a method, such as diver-mix, or {RECIPE} to a "
-            "recipe"
-        )
+        raise DiverError(f"{METHOD}, {RECIPE}: {given}; set {METHOD} to the name of a method, or {RECIPE} to a recipe")
     return load_recipe(Path(path)) if path else make_recipe({"method": {"name": method}})

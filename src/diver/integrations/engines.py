@@ -35,13 +35,13 @@ ENGINES: dict[str, Callable[[Method], Any]] = {
 
 
 def refusals(method: Method) -> dict[str, str]:
-    """The engines that cannot run `method`, each with its one-line error."""
+    """The engines that cannot run `method`, each with its first reason."""
     reasons = {}
     for name, prepare in ENGINES.items():
         try:
             prepare(method)
         except DiverError as error:
-            reasons[name] = str(error)
+            reasons[name] = str(error.args[0])
     return reasons
 
 

@@ -44,20 +44,17 @@ class Diver(GroupAdvantage):
 
     def _use(self, args: Any) -> None:
         super()._use(args)
-        SEAM.check_settings(self.method, REQUIRED, args)
-        each = args.gradient_accumulation_steps
-        if self.method.loss.aggregation == "token-mean" and args.steps_per_generation != each:
-            raise DiverError(f"ms-swift divides by the tokens of a generation: set steps_per_generation={each}")
+        wanted = dict(REQUIRED)
+        if self.method.loss.aggregation == "token-mean":  # ms-swift divides by the tokens of a generation
+            wanted["steps_per_generation"] = args.gradient_accumulation_steps
+        SEAM.check_settings(self.method, wanted, args)
         if args.kl_in_reward:
             raise DiverError("ms-swift's kl_in_reward would be subtracted from the advantage: set it to false")
 
     def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
         """What ms-swift says of each; DiverError on all processes for a rollout of which it has only the last turn."""
         if any(infos.get("num_turns", 1) > 1 for infos in inputs["rollout_infos"]):
-            raise DiverError(
-                "ms-swift gives a reward function the last turn of a rollout that has several; diversity is measured "
-                "between whole responses, so train with one turn"
-            )
+            raise DiverError("ms-swift gives a reward function the last turn of a rollout alone; train with one turn")
         return inputs["is_truncated"]
 
     def _is_thinking(self, prompt: Any, ids: Sequence[int]) -> bool:

@@ -1,7 +1,7 @@
 """The extension point of another trainer for advantages, and which methods it supports."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, get_args
 
@@ -31,49 +31,42 @@ class Seam:
     which is another."""
     aggregations: tuple[str, ...] = get_args(Aggregation)
     """How it can take the mean of them."""
-    terms: tuple[str, ...] = ()
+    aggregations_of: Mapping[type[PolicyLoss], tuple[str, ...]] = field(default_factory=dict)
+    """Those of a loss that has fewer."""
+    terms: tuple[str, ...] = ("kl_coef", "entropy_coef")
     """Which of "kl_coef" and "entropy_coef" can be added to them."""
-    knows_limit: bool = False
+    knows_limit: bool = True
     """Whether the length limit is known there."""
 
     def usable(self, method: str | Method) -> Method:
-        """The method, if this engine supports it; else a DiverError of one line."""
+        """The method, if this engine supports it; else a DiverError with every reason."""
         method = method_named(method) if isinstance(method, str) else method
-        name = f"method {method.name!r}"
         check_needs(method, self.engine, self.carries)
-        if self.subtracts_mean and not method.zero_mean:
-            raise DiverError(
-                f"{name}: its advantages do not sum to 0 in a group, and {self.engine} subtracts their mean; choose "
-                "another engine"
-            )
-        if method.per_token and not self.per_token:
-            raise DiverError(
-                f"{name} has an advantage for each token, and {self.engine} takes one for a response; choose another "
-                "engine"
-            )
-        if method.selection.drops and not self.drops:
-            raise DiverError(
-                f"{name}: a selection drops rollouts, and {self.engine} trains on every one; choose another engine"
-            )
-        if method.overlong and not method.overlong.max_tokens and not self.knows_limit:
-            raise DiverError(
-                f"method.overlong.max_tokens: {self.engine} does not say what the length limit is; give it here"
-            )
-        if type(method.loss) not in self.losses and PolicyLoss not in self.losses:
-            raise DiverError(
-                f"method.loss.name = {method.loss.name!r}: the {self.engine} adapter does not support this loss; train "
-                "this method with another engine"
-            )
-        if method.loss.aggregation not in self.aggregations:
-            has = ", ".join(self.aggregations)
-            raise DiverError(f"method.loss.aggregation = {method.loss.aggregation!r}: {self.engine} has {has}")
-        for term in ("kl_coef", "entropy_coef"):
-            if getattr(method.loss, term) and term not in self.terms:
-                raise DiverError(
-                    f"method.loss.{term} = {getattr(method.loss, term)}: {self.engine}'s loss has no such term; "
-                    "set it to 0, or choose another engine"
-                )
+        if reasons := [*self.unsupported(method)]:
+            raise DiverError(*reasons)
         return method
+
+    def unsupported(self, method: Method) -> Iterator[str]:
+        """What this engine does not support of the method, a sentence for each reason."""
+        name, engine, loss = f"method {method.name!r}", self.engine, method.loss
+        if self.subtracts_mean and not method.zero_mean:
+            yield f"{name}: its advantages do not sum to 0 in a group, and {engine} subtracts their mean"
+        if method.per_token and not self.per_token:
+            yield f"{name} has an advantage for each token, and {engine} takes one for a response"
+        if method.selection.drops and not self.drops:
+            yield f"{name}: a selection drops rollouts, and {engine} trains on every one"
+        if method.overlong and not method.overlong.max_tokens and not self.knows_limit:
+            yield f"method.overlong.max_tokens: {engine} does not say what the length limit is; give it here"
+        if type(loss) not in self.losses and PolicyLoss not in self.losses:
+            other = "train this method with another engine"
+            yield f"method.loss.name = {loss.name!r}: the {engine} adapter does not support this loss; {other}"
+        has = self.aggregations_of.get(type(loss), self.aggregations)
+        if loss.aggregation not in has:
+            only = f"{engine} has {', '.join(has)} for the loss {loss.name!r}"
+            yield f"method.loss.aggregation = {loss.aggregation!r}: {only}"
+        for term in ("kl_coef", "entropy_coef"):
+            if (coef := getattr(loss, term)) and term not in self.terms:
+                yield f"method.loss.{term} = {coef}: {engine}'s loss has no such term; set it to 0"
 
     def check_settings(self, method: Method, wanted: Mapping[str, Any], config: Any) -> None:
         """DiverError that names every setting of the engine, by its dotted key in `config`, that is not as `method`
@@ -92,8 +85,7 @@ SEAMS = {
             carries=("responses", "tokens", "decode", "grades", "keys", "turns"),
             subtracts_mean=True,
             losses=(ClipLoss, GspoLoss, CispoLoss, SapoLoss),
-            terms=("kl_coef", "entropy_coef"),
-            knows_limit=True,
+            aggregations_of={CispoLoss: ("token-mean",), SapoLoss: ("sequence-mean",)},
         ),
         Seam(
             "DiverTrainer",
@@ -101,8 +93,6 @@ SEAMS = {
             per_token=True,
             drops=True,
             losses=(PolicyLoss,),
-            terms=("kl_coef", "entropy_coef"),
-            knows_limit=True,
         ),
         Seam(
             "ms-swift",
@@ -111,15 +101,12 @@ SEAMS = {
             losses=(ClipLoss, GspoLoss),
             aggregations=("token-mean", "sequence-mean"),
             terms=("kl_coef",),
-            knows_limit=True,
         ),
         Seam(
             "slime",
             carries=("responses", "tokens", "logprobs"),
             losses=(ClipLoss, GspoLoss),
             aggregations=("token-mean", "sequence-mean"),
-            terms=("kl_coef", "entropy_coef"),
-            knows_limit=True,
         ),
         Seam(
             "SkyRL",
@@ -127,9 +114,15 @@ SEAMS = {
             per_token=True,
             losses=(ClipLoss, GspoLoss),
             aggregations=("token-mean", "sequence-mean"),
-            terms=("kl_coef", "entropy_coef"),
+            knows_limit=False,
         ),
-        Seam("tinker-cookbook", carries=("responses", "tokens", "logprobs", "decode"), subtracts_mean=True),
+        Seam(
+            "tinker-cookbook",
+            carries=("responses", "tokens", "logprobs", "decode"),
+            subtracts_mean=True,
+            terms=(),
+            knows_limit=False,
+        ),
     )
 }
 """What each adapter provides. Only DiverTrainer provides a `state`, which it saves with TRL's checkpoint."""

@@ -6,6 +6,7 @@ here.
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -56,20 +57,15 @@ def token_rewards(
     `outcomes` are its rewards before they became per token; `groups` has the result of `groups_of`. A user's generator
     may add a column `answer_ends`: the number of characters of each response up to the end of its answer.
     """
-    decode, logprobs = decoder(tokenizer), output.get("rollout_logprobs")
+    decode, tokens = decoder(tokenizer), output["response_ids"]
     own = [written_by_policy(mask, len(mask)) for mask in output["loss_masks"]]
-    tokens = [np.array(ids)[mask].tolist() for ids, mask in zip(output["response_ids"], own, strict=True)]
-    if logprobs is not None:
-        logprobs = [np.array(row)[mask] for row, mask in zip(logprobs, own, strict=True)]
-    texts = [decode(ids) for ids in tokens]
-    columns: dict[str, Any] = {"tokens": tokens, "logprobs": logprobs, "answer_ends": output.get("answer_ends")}
+    texts = [decode(list(compress(ids, mask))) for ids, mask in zip(tokens, own, strict=True)]
+    columns = {"logprobs": output.get("rollout_logprobs"), "answer_ends": output.get("answer_ends")}
     if output.get("stop_reasons"):
         columns["truncated"] = [reason == "length" for reason in output["stop_reasons"]]
+    columns |= {"tokens": tokens, "masks": [mask.tolist() for mask in own]}
     result = advantages(texts, outcomes, groups, method, progress, **columns, decode=decode)
-    rows = [np.zeros(len(mask)) for mask in own]
-    for row, mask, values in zip(rows, own, result, strict=True):
-        row[mask] = values
-    return [row.tolist() for row in rows]
+    return [np.where(mask, values, 0.0).tolist() for mask, values in zip(own, result, strict=True)]
 
 
 def outcomes_of(rewards: Sequence[Any]) -> list[float]:

@@ -6,7 +6,6 @@ tokens, unchanged.
 
 import functools
 from collections.abc import Sequence
-from itertools import compress
 from typing import Any
 
 from diver.core.types import DiverError, Progress
@@ -46,10 +45,7 @@ class PostProcess:
         outcomes = [float(sample.get_reward_value(args)) for sample in samples]
         own = [written_by_policy(sample.loss_mask, sample.response_length) for sample in samples]
         if "responses" in self.method.needs and not all(mask.all() for mask in own):
-            raise DiverError(
-                f"method {self.method.name!r} compares responses, and the text that slime has of one contains what a "
-                "tool answered (loss_mask); use a method that needs no responses (`diver methods`), or another engine"
-            )
+            raise DiverError(f"method {self.method.name!r} needs responses, and slime's contain what a tool answered")
         tokens = [sample.tokens[len(sample.tokens) - sample.response_length :] for sample in samples]
         ends = [(sample.metadata or {}).get("answer_end") for sample in samples]
         shaped = advantages(
@@ -58,10 +54,9 @@ class PostProcess:
             [sample.group_index for sample in samples],
             self.method.limited(args.rollout_max_response_len),
             Progress(self.step, args.num_rollout),
-            tokens=[list(compress(ids, kept)) for ids, kept in zip(tokens, own, strict=True)],
-            logprobs=None
-            if samples[0].rollout_log_probs is None
-            else [list(compress(s.rollout_log_probs, kept)) for s, kept in zip(samples, own, strict=True)],
+            tokens=tokens,
+            masks=[mask.tolist() for mask in own],
+            logprobs=None if samples[0].rollout_log_probs is None else [s.rollout_log_probs for s in samples],
             answer_ends=ends if any(end is not None for end in ends) else None,
             truncated=[sample.status.value == "truncated" for sample in samples],
         )
@@ -97,10 +92,7 @@ class PostProcess:
         for sample in samples:
             rollout = getattr(sample, "rollout_id", None)
             if rollout is not None and rollout in seen:
-                raise DiverError(
-                    f"rollout {rollout}: has several samples; diversity is measured between whole responses, one for a "
-                    "rollout"
-                )
+                raise DiverError(f"rollout {rollout}: has several samples; a rollout is one response")
             seen.add(rollout)
             for name in ("group_index", "reward"):
                 if getattr(sample, name) is None:

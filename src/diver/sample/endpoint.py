@@ -9,12 +9,12 @@ import os
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from diver.core.endings import EMPTY, FAILED, is_cut_off
 from diver.core.extras import missing
-from diver.core.settings import NonNegativeInt, Positive, PositiveInt, settings
+from diver.core.settings import Bound, NonNegativeInt, Positive, PositiveInt, settings
 from diver.core.types import DiverError, Grade, Rollout
 from diver.sample.base import Generation, Key, Request, SamplingParams
 from diver.tasks.hub import one_line
@@ -37,13 +37,16 @@ PLAIN_SAMPLING: dict[str, dict[str, Any]] = {
 What a request leaves out, vLLM and SGLang take from the model's generation_config.json, llama.cpp from defaults of its
 own (top_k 40, min_p 0.05). Servers that are not here may refuse a key that they do not know.
 """
+Address = Annotated[
+    str, Bound("an http:// or https:// address", lambda url: str(url).startswith(("http://", "https://")))
+]
 
 
 @settings
 class Endpoint:
     """The server, its model, and the settings of requests."""
 
-    url: str = "http://127.0.0.1:8000/v1"
+    url: Address = "http://127.0.0.1:8000/v1"
     """Base URL of the server, which ends in /v1 on most servers."""
     model: str = ""
     """Name under which the server offers the model; not needed if it offers only one."""
@@ -63,10 +66,6 @@ class Endpoint:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Additional keys of the request body; they override those of PLAIN_SAMPLING. `transformers serve` samples the
     unmodified distribution with generation_config = '{"do_sample": true, "top_k": 0}', and is greedy without."""
-
-    def __post_init__(self) -> None:
-        if not self.url.startswith(("http://", "https://")):
-            raise ValueError(f"endpoint.url {self.url!r}: must begin with http:// or https://")
 
 
 class Refused(DiverError):

@@ -124,7 +124,7 @@ def test_what_a_tool_answered_is_no_part_of_a_response():
         sample.response_length = len(ids)
     method = method_named("cde", loss={"clip_high": 0.2})
     assert slime.PostProcess(method)(c.slime_args(eps_clip_high=0.2), samples)[1] == pytest.approx(expected(method))
-    refused("contains what a tool answered", lambda: slime.PostProcess("diver-mix")(c.slime_args(), samples))
+    refused("contain what a tool answered", lambda: slime.PostProcess("diver-mix")(c.slime_args(), samples))
     for sample in samples:  # left out of the loss, for whatever reason
         sample.loss_mask = [0] * sample.response_length
     slime.PostProcess("diver-mix")(c.slime_args(), samples)

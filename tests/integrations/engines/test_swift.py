@@ -53,7 +53,7 @@ def test_a_batch_by_hand(tmp_path, monkeypatch):
     assert reward(**by_turns) == expected
     by_turns["rollout_infos"][5] = {"num_turns": 2}
     by_turns["response_token_ids"][5] = [[5], [6]]
-    with pytest.raises(DiverError, match="the last turn of a rollout that has several"):
+    with pytest.raises(DiverError, match="the last turn of a rollout alone"):
         reward(**by_turns)
     own = ms_swift.Diver(swift_args(), outcome=[lambda **_: c.OUTCOMES * 2, lambda **_: [0.0] * 8])
     assert own(**c.swift_rows()) == expected

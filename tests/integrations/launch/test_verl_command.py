@@ -11,7 +11,7 @@ from diver import cli
 from diver.core.types import DiverError
 from diver.integrations.verl import config
 from diver.integrations.verl.launch import PROGRAM, checkpoints, command, hydra, shown
-from diver.methods import METHODS
+from diver.methods import METHODS, method_named
 from diver.recipe.load import load_recipe
 from diver.recipe.recipe import make_recipe
 from diver.tasks.testbeds import policy_folder
@@ -50,14 +50,13 @@ def test_the_papers_table_of_hyperparameters(path):
         f"{ACTOR}.clip_ratio_high": "0.28",
         "trainer.total_training_steps": "350" if path.stem == "qwen2.5-math-7b" else "200",
         "trainer.n_gpus_per_node": "8",
-        # lambda is 0.1 and sigma 0.65 by default
-        "+algorithm.diver.method": (
-            '\'{"name": "diver-mix", "diversity": {"until": "end"}, "shaping": {"condition": "correct"}}\''
-        ),
     }
     offload = {f"{ACTOR}.fsdp_config.{part}_offload": "true" for part in ("param", "optimizer")}
     wanted |= {} if path.stem == "qwen2.5-math-1.5b" else offload
     assert {key: found.get(key) for key in wanted} == wanted
+    # lambda is 0.1 and sigma 0.65 by default
+    paper = method_named("diver-mix", diversity={"until": "end"}, shaping={"condition": "correct"})
+    assert config.read_plugin({"method": found["+algorithm.diver.method"].strip("'")}).method == paper
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -119,7 +118,7 @@ def test_verls_own_options_have_the_last_word():
         assert str(error.value).startswith(f"{option}: {told}")
     command(recipe, ["actor_rollout_ref.rollout.multi_turn.enable=False"])
     assert options(recipe)["actor_rollout_ref.actor.strategy"] == "fsdp2"
-    with pytest.raises(DiverError, match=r"algorithm.diver is set by the recipe: change its section \[method\]"):
+    with pytest.raises(DiverError, match=r"algorithm.diver: is set by the recipe: change its section \[method\]"):
         command(recipe, ["+algorithm.diver.method=grpo"])
     with pytest.raises(DiverError, match="verl.overrides.0: should match pattern .*=', not 'nnodes'"):
         make_recipe({"verl": {"overrides": ["nnodes"]}})
@@ -143,8 +142,8 @@ def test_a_mini_batch_that_the_gpus_cannot_divide_is_refused():
 @pytest.mark.parametrize(
     ("loss", "told"),
     [
-        ({"name": "gmpo"}, r"'gmpo': verl sums the means of its micro-batches \(geo_mean\)"),
-        ({"name": "sapo", "aggregation": "token-mean"}, "'token-mean': verl's sapo is a mean over responses; set 'seq"),
+        ({"name": "gmpo"}, "'gmpo': the verl adapter does not support this loss"),
+        ({"name": "sapo", "aggregation": "token-mean"}, "'token-mean': verl has sequence-mean for the loss 'sapo'"),
     ],
 )
 def test_a_loss_that_verl_has_in_another_form_is_refused(loss, told):

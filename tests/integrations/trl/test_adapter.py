@@ -497,8 +497,8 @@ def test_a_configuration_of_another_method_is_refused(changes, told):
 )
 def test_a_limit_or_temperature_that_trl_takes_from_elsewhere_is_refused(name, field):
     """A response that ends at another limit would count as finished, and log-probs would be of another temperature."""
-    told = f"GRPOConfig.generation_kwargs: {name} takes the place of {field}, which the advantage or the loss reads; "
-    with pytest.raises(DiverError, match=f"^{told}set {field} instead$"):
+    told = f"GRPOConfig.generation_kwargs.{name}: set {field} instead, which the loss reads"
+    with pytest.raises(DiverError, match=f"^{told}$"):
         adapter("grpo", arguments(generation_kwargs={"top_k": 5, name: 3}))
     adapter("grpo", arguments(generation_kwargs={"top_k": 5}))
 
@@ -558,26 +558,23 @@ def test_fields_that_an_older_trl_lacks_are_left_out_or_refused(monkeypatch):
         with pytest.raises(DiverError, match="0.24 is installed, whose loss '.*' is another or none; 1.10 or newer"):
             config(method)
     with_trl(0, 21)
-    with pytest.raises(
-        DiverError, match="TRL 0.21 is installed, which normalises every advantage again: 0.22 or newer"
-    ):
+    with pytest.raises(DiverError, match="TRL 0.21 is installed; 0.22 or newer is needed"):
         config("grpo")
+    with_trl(1, 15)
+    with pytest.raises(DiverError, match="TRL 1.15 is installed; 1.16 or newer is needed"):
+        config("grpo", objective.TRAINER)
     with_trl(1, 8)
     assert config("entropy-bonus")["entropy_coef"] == 0.001
 
 
 def test_what_is_changed_after_the_adapter_is_made_is_found():
     """As Unsloth's GRPOConfig changes these under loss_type "dapo", with a line on the screen."""
-
-    class UnslothGRPOConfig(SimpleNamespace):
-        pass
-
-    args = UnslothGRPOConfig(**vars(arguments()))
+    args = arguments()
     reward = adapter("grpo", args)
     args.mask_truncated_completions, args.epsilon_high = True, 0.28
     told = (
-        "GRPOConfig is not that of method 'grpo': set mask_truncated_completions=False (it is True), epsilon_high=0.2 "
-        "(it is 0.28), after it is made: Unsloth changes it by itself"
+        "TRL is not configured for method 'grpo': set mask_truncated_completions=False (it is True), epsilon_high=0.2 "
+        "(it is 0.28)"
     )
     for broken in (lambda: reward(**Batch().given), lambda: adapter("grpo", args)):
         with pytest.raises(DiverError) as error:
@@ -722,7 +719,7 @@ def test_problems_are_told_apart_by_what_the_policy_saw():
 def test_the_column_of_problems_may_not_be_removed():
     problem = Problem("p", "1+1?", "2")
     reward = adapter("grpo", arguments(), problems={"p": problem})
-    with pytest.raises(DiverError, match="the data set has no column problem, .* remove_unused_columns=False"):
+    with pytest.raises(DiverError, match="has no column problem: add it, with remove_unused_columns=False"):
         reward(**Batch().given)
     assert reward(**Batch().given, problem=["p"] * 8) == expected("grpo", 0.0)
 
@@ -793,7 +790,8 @@ def test_reward_functions_are_mixed_in_the_outcome():
         ([accuracy], [1.0, 2.0], "outcome: 1 functions with 2 weights"),
         ([], None, "outcome: 0 functions"),
         (["a/model"], None, "outcome: 'a/model' is not a function"),
-        (accuracy, [1.0], "weights: are of several functions"),
+        (accuracy, [1.0, 2.0], "outcome: 1 functions with 2 weights"),
+        (None, [1.0], "outcome: 0 functions with 1 weights"),
     ):
         with pytest.raises(DiverError, match=told):
             adapter("grpo", args, outcome=outcome, weights=weights)
@@ -935,7 +933,7 @@ def test_a_reward_function_named_in_a_file(monkeypatch, tmp_path):
     for environment, told in (
         ({}, "DIVER_METHOD, DIVER_RECIPE: neither is set; set DIVER_METHOD to the name of a method"),
         ({"DIVER_METHOD": "grpo", "DIVER_RECIPE": "my.toml"}, "both are set"),
-        ({"DIVER_METHOD": "dr-grpo"}, "GRPOConfig is not that of method 'dr-grpo'"),
+        ({"DIVER_METHOD": "dr-grpo"}, "TRL is not configured for method 'dr-grpo'"),
         ({"DIVER_METHOD": "divermix"}, "did you mean 'diver-mix'"),
     ):
         lazy.adapter.cache_clear()

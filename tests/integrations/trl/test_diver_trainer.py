@@ -255,8 +255,8 @@ def test_an_evaluation_has_the_outcome_and_changes_nothing(tmp_path):
 
 def test_what_no_update_of_whole_groups_can_be_made_of_is_refused(tmp_path):
     for given, told in (
-        ({"gradient_accumulation_steps": 3}, "steps_per_generation = 4 must be a multiple of gradient_accumulation"),
-        ({"num_generations": 16}, "the 1 problems of a generation must be a multiple of their ratio"),
+        ({"gradient_accumulation_steps": 3}, "steps_per_generation 4 / gradient_accumulation_steps 3 must"),
+        ({"num_generations": 16}, "must divide 1 problems"),
         ({"epsilon": 0.3}, r"set epsilon=0.2 \(it is 0.3\)"),
         ({"beta": 0.1}, r"set beta=0.0 \(it is 0.1\)"),
         ({"off_policy_mask_threshold": 0.5}, "set off_policy_mask_threshold=None"),
@@ -265,9 +265,9 @@ def test_what_no_update_of_whole_groups_can_be_made_of_is_refused(tmp_path):
         with pytest.raises(DiverError, match=told) as raised:
             made(tmp_path, named("grpo"), **given)
         assert "\n" not in str(raised.value)
-    with pytest.raises(DiverError, match="start_responses = 8: DiverTrainer samples num_generations = 4 responses"):
+    with pytest.raises(DiverError, match="start_responses = 8: set it to num_generations = 4"):
         made(tmp_path, named("dph-rl"))
-    with pytest.raises(DiverError, match="num_generations = 4: method.selection.samples = 3 times the responses"):
+    with pytest.raises(DiverError, match="num_generations = 4: is no multiple of method.selection.samples"):
         made(tmp_path, named("grpo", selection={"keep": "most", "samples": 3}))
 
 
@@ -323,7 +323,7 @@ def test_problems_without_an_id_are_told_apart(tmp_path, own):
 def test_one_id_of_two_prompts_is_refused_where_a_method_keeps_a_state(tmp_path, outcome):
     ids = [*range(15), 3]
     method = named("dph-rl", start_responses=G)
-    with pytest.raises(DiverError, match=r"train_dataset\[15\]: another prompt has the id '?3'?, too, by which method"):
+    with pytest.raises(DiverError, match=r"train_dataset\[15\]: another prompt has the id '?3'?, too; give"):
         made(tmp_path, method, ids=ids, outcome=outcome)
     assert made(tmp_path, named("grpo"), ids=ids, outcome=outcome)  # keeps nothing
 

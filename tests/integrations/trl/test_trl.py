@@ -245,7 +245,7 @@ def test_a_second_trainer_has_its_own_schedule_and_is_checked_itself(tmp_path):
     assert max(len(r.tokens) for _, _, groups in half.steps for g in groups for r in g.rollouts) == 20
     half.check(total=4, coefs=LAMBDA_OF_4)
     third = one_step(tmp_path / "third", lambda *_: reward, loss_type="grpo")
-    with pytest.raises(DiverError, match=r"GRPOConfig is not that of method 'diver-mix': set loss_type='dapo' \(it is"):
+    with pytest.raises(DiverError, match=r"TRL is not configured for method 'diver-mix': set loss_type='dapo' \(it is"):
         third.train()
 
 

@@ -266,7 +266,7 @@ class Repeats(GRPOTrainer):
 
 ROW = "trains on a row or an advantage that was not returned to it, or twice on one row; train with GRPOTrainer"
 LOSS = r"has a loss of [-\d.]+ where method 'grpo' has [-\d.]+; train with GRPOTrainer itself"
-SET = "GRPOConfig is not that of method 'grpo': set "
+SET = "TRL is not configured for method 'grpo': set "
 KL = named("grpo", loss={"kl_coef": 0.1})
 
 REFUSED = {

@@ -136,11 +136,17 @@ def test_sapo_is_trls(tmp_path, loss):
 
 @pytest.mark.parametrize("aggregation", ["token-mean", "token-sum"])
 def test_a_sapo_that_trl_does_not_have_is_refused(aggregation):
-    with pytest.raises(DiverError, match="TRL's sapo is a mean over responses; set 'sequence-mean'"):
+    with pytest.raises(DiverError, match="TRL has sequence-mean for the loss 'sapo'"):
         config(method_named("sapo", loss={"aggregation": aggregation}))
 
 
-@pytest.mark.parametrize("loss", [{"clip_low": 0.5}, {"aggregation": "sequence-mean"}])
-def test_a_cispo_that_trl_does_not_have_is_refused(loss):
-    with pytest.raises(DiverError, match="no lower bound and is a mean over tokens; set clip_low = 1"):
+@pytest.mark.parametrize(
+    ("loss", "told"),
+    [
+        ({"clip_low": 0.5}, "clip_low = 0.5: TRL's cispo has no lower bound; set it to 1"),
+        ({"aggregation": "sequence-mean"}, "TRL has token-mean for the loss 'cispo'"),
+    ],
+)
+def test_a_cispo_that_trl_does_not_have_is_refused(loss, told):
+    with pytest.raises(DiverError, match=told):
         config(method_named("cispo", loss=loss))

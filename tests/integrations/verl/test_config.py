@@ -11,7 +11,7 @@ from own_methods import MaxRl
 
 from diver.core.types import DiverError
 from diver.grading.settings import Verification
-from diver.integrations.verl.config import GROUP, KEY, check, overrides, read_plugin
+from diver.integrations.verl.config import GROUP, check, overrides, read_plugin
 from diver.methods import METHODS, method_named
 
 ACTOR = "actor_rollout_ref.actor"
@@ -46,12 +46,10 @@ def test_a_method_of_ones_own():
     check(method_named(own), given.get)
     with pytest.raises(DiverError) as error:
         check(method_named("own_methods:Likelihood"), given.get)
-    assert str(error.value).endswith(
-        "add: actor_rollout_ref.rollout.calculate_log_probs=true (or change algorithm.diver to what is meant)"
-    )
+    assert str(error.value).endswith("add: actor_rollout_ref.rollout.calculate_log_probs=true")
     with pytest.raises(DiverError) as error:
         check(method_named("grpo", loss={"name": "own_methods:Loss"}), given.get)
-    assert str(error.value).startswith("method.loss.name = 'own_methods:Loss': verl has no such loss; train")
+    assert str(error.value).startswith("method.loss.name = 'own_methods:Loss': the verl adapter does not support")
     with pytest.raises(DiverError, match="algorithm.diver.method.name: 'nowhere:Mine' cannot be imported"):
         read_plugin("nowhere:Mine")
     with pytest.raises(DiverError, match="is not a subclass of Method decorated with @settings"):
@@ -61,11 +59,11 @@ def test_a_method_of_ones_own():
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        (None, "algorithm.diver: missing; name the method, such as +algorithm.diver=diver-mix"),
+        (None, "algorithm.diver: must name a method, such as +algorithm.diver=diver-mix, or be a table, not"),
         ("diver-mx", "algorithm.diver.method.name: unknown choice 'diver-mx', did you mean 'diver-mix'"),
         ("{not json", "algorithm.diver.method: is neither a table nor JSON"),
         ({"verify": "2.5"}, "algorithm.diver.verify: is neither a table nor JSON"),
-        (3, "algorithm.diver: must be the name of a method or a table, not 3"),
+        (3, "algorithm.diver: must name a method, such as +algorithm.diver=diver-mix, or be a table, not 3"),
         ({"shaping": {}}, "algorithm.diver: unknown choice 'shaping'; choices: method, outcome, verify, run"),
         ({"method": {"shaping": {"coeff": 1}}}, "algorithm.diver.method.shaping.coeff: unknown key"),
         ({"verify": {"timeout_s": -1.0}}, "algorithm.diver.verify.timeout_s: must be above 0"),
@@ -106,7 +104,7 @@ def test_the_papers_settings_in_verls_words():
 def test_a_loss_that_verl_lacks_is_refused():
     with pytest.raises(
         DiverError,
-        match="method.loss.name = 'high-entropy': verl has no such loss; train this method with the built-in",
+        match="method.loss.name = 'high-entropy': the verl adapter does not support this loss",
     ):
         overrides(method_named("high-entropy"))
 
@@ -115,13 +113,11 @@ def test_a_verl_configured_for_another_method_is_refused():
     given = overrides(method_named("clip-higher"))
     check(method_named("diver-mix"), given.get)  # they differ in the reward only
     check(method_named("clip-higher"), {**given, f"{ACTOR}.entropy_coeff": 0}.get)
-    with pytest.raises(DiverError, match=r"'diver-mix'; add: actor_rollout_ref\.actor\.clip_ratio_c=1000000\.0 "):
+    with pytest.raises(DiverError, match=r"'diver-mix'; add: actor_rollout_ref\.actor\.clip_ratio_c=1000000\.0"):
         check(method_named("diver-mix"), {**given, f"{ACTOR}.clip_ratio_c": 3.0}.get)  # verl's default
     with pytest.raises(DiverError) as error:
         check(method_named("grpo"), given.get)
-    assert str(error.value) == (
-        f"verl is not configured for method 'grpo'; add: {ACTOR}.clip_ratio_high=0.2 (or change {KEY} to what is meant)"
-    )
+    assert str(error.value) == (f"verl is not configured for method 'grpo'; add: {ACTOR}.clip_ratio_high=0.2")
     check(method_named("clip-higher"), {**given, "reward.reward_manager.name": "dapo"}.get)
     with pytest.raises(DiverError, match="use_kl_in_reward=false"):
         check(method_named("clip-higher"), {**given, "algorithm.use_kl_in_reward": True}.get)
@@ -167,21 +163,20 @@ def test_what_replay_cannot_have_beside_it_is_told_in_a_line(key, reason):
         (
             "clip-higher",
             {"reward.custom_reward_function.path": "mine.py"},
-            "reward.custom_reward_function.path=mine.py beside reward.reward_manager.name=diver, which grades by our "
-            "verifiers: only one of them would give the rewards; choose another reward manager, such as naive, or "
-            "leave it out",
+            "reward.custom_reward_function.path=mine.py with reward.reward_manager.name=diver: only one of them would "
+            "give the rewards, and another manager, such as naive, reads it; set "
+            "reward.custom_reward_function.path=false",
         ),
         (
             "clip-higher",
             {"reward.reward_model.enable": True},
-            "reward.reward_model.enable=true beside reward.reward_manager.name=diver, which grades by our verifiers: "
-            "only one of them would give the rewards; choose another reward manager, such as naive, or leave it out",
+            "reward.reward_model.enable=true with reward.reward_manager.name=diver: only one of them would give the "
+            "rewards, and another manager, such as naive, reads it; set reward.reward_model.enable=false",
         ),
         (
             "dr-grpo",
             {"data.train_batch_size": 8, f"{ACTOR}.ppo_mini_batch_size": 32},
-            f"{ACTOR}.ppo_mini_batch_size=32 is above data.train_batch_size=8: verl would divide the loss by 32 "
-            f"problems; set {ACTOR}.ppo_mini_batch_size=8",
+            f"{ACTOR}.ppo_mini_batch_size=32: must be at most data.train_batch_size=8",
         ),
     ],
 )

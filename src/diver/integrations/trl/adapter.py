@@ -97,10 +97,7 @@ class GroupAdvantage:
         for departure in departures(args, self.method, self.seam):
             warnings.warn(departure, stacklevel=2)
         if outcome is not None and (missing := sorted(self.method.needs & {"grades", "keys"})):
-            raise DiverError(
-                f"method {self.method.name!r} needs {', '.join(missing)}, which our verifiers give and `outcome` does "
-                "not"
-            )
+            raise DiverError(f"method {self.method.name!r} needs {', '.join(missing)}, which `outcome` does not give")
         self.outcome = one_outcome(outcome, weights, self.method)
         self.answer_ends, self.problems, self.on_step = answer_ends, problems, on_step
         if verifier != "auto":
@@ -150,10 +147,7 @@ class GroupAdvantage:
     ) -> list[Rollout]:
         """This process's rollouts with their advantages; metrics and columns are logged."""
         groups = self.shaped(sampled, progress)
-        log_metric = inputs.get("log_metric", lambda name, value: None)  # since TRL 1.0
-        for name, value in self.reported(groups, progress).items():
-            log_metric(name, value)
-        return self._tabled(groups, own, inputs)
+        return self._logged(groups, self.reported(groups, progress), own, inputs)
 
     def shaped(self, sampled: Sequence[Group], progress: Progress, state: State | None = None) -> list[Group]:
         """The groups as the method shapes them; one without outcomes has the advantage 0."""
@@ -186,15 +180,18 @@ class GroupAdvantage:
             self.on_step(progress.step + 1, scored, metrics)
         return metrics
 
-    def _tabled(self, groups: Sequence[Group], own: slice, inputs: Mapping[str, Any]) -> list[Rollout]:
-        """This process's rollouts, after their columns are given to TRL's table of completions.
+    def _logged(
+        self, groups: Sequence[Group], metrics: Mapping[str, float], own: slice, inputs: Mapping[str, Any]
+    ) -> list[Rollout]:
+        """This process's rollouts, after TRL (since 1.0) is given the metrics, and the columns of its table of
+        completions.
 
         TRL keeps the last values of each column, so every call gives all columns, NaN where a value is unknown.
         """
         rollouts = [r for group in groups for r in group.rollouts][own]
-        log_extra = inputs.get("log_extra", lambda name, values: None)
-        for name, values in self.columns_of(rollouts).items():
-            log_extra(name, values)
+        for logs, given in (("log_metric", metrics), ("log_extra", self.columns_of(rollouts))):
+            for name, value in given.items() if logs in inputs else ():
+                inputs[logs](name, value)
         return rollouts
 
     def columns_of(self, rollouts: Sequence[Rollout]) -> dict[str, list[float]]:
@@ -209,10 +206,7 @@ class GroupAdvantage:
         outcomes = np.concatenate([group.outcomes for group in groups])
         scored = [group for group in groups if not np.isnan(group.outcomes).any()]
         metrics = {"reward/outcome": float(np.nanmean(outcomes))} | sampling_metrics(scored) if scored else {}
-        log_metric = inputs.get("log_metric", lambda name, value: None)
-        for name, value in metrics.items():
-            log_metric(name, value)
-        self._tabled(groups, own, inputs)
+        self._logged(groups, metrics, own, inputs)
         return outcomes[own].tolist()
 
     def _use(self, args: Any) -> None:
@@ -272,11 +266,8 @@ class GroupAdvantage:
         if self.answer_ends is not None:
             return self.answer_ends(**columns)
         if self.method.diversity.until == "answer" and "responses" in self.method.needs:
-            warnings.warn(
-                "diver: `outcome` does not say where an answer ends, so the diversity of whole responses is measured, "
-                "with text after the answer; give `answer_ends`",
-                stacklevel=2,
-            )
+            lacks = "`outcome` does not say where an answer ends; give `answer_ends`"
+            warnings.warn(f"diver: the diversity of whole responses is measured: {lacks}", stacklevel=2)
         return [None] * len(columns["completions"])
 
     def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
@@ -332,10 +323,7 @@ class GroupAdvantage:
     def _problems(self, prompts: Sequence[Any], inputs: Mapping[str, Any]) -> list[Problem]:
         if self.problems is not None:
             if "problem" not in inputs:
-                raise DiverError(
-                    "the data set has no column problem, which names one of `problems`: add it, and set "
-                    "remove_unused_columns=False in the GRPOConfig"
-                )
+                raise DiverError("the data set has no column problem: add it, with remove_unused_columns=False")
             return [self.problems[name] for name in inputs["problem"]]
         columns = {name: column for name, column in inputs.items() if isinstance(column, list)} | {"prompt": prompts}
         rows = [{name: column[i] for name, column in columns.items()} for i in range(len(prompts))]
@@ -407,16 +395,13 @@ class GroupAdvantage:
         return Progress(step, schedule_steps(folder, step, steps, write=first))
 
 
-def check_ids(rows: Any, method: str) -> None:
+def check_ids(rows: Any) -> None:
     """DiverError if rows with different prompts have one id, by which a method would keep them as one problem."""
     prompts: dict[str, Any] = {}
     for i, row in enumerate(rows):
         name, prompt = first_value(row, COLUMNS["id"]), row.get("prompt")
         if name is not None and prompts.setdefault(str(name), prompt) != prompt:
-            raise DiverError(
-                f"train_dataset[{i}]: another prompt has the id {name!r}, too, by which method {method!r} knows a "
-                "problem; give each problem its own, or no column of ids"
-            )
+            raise DiverError(f"train_dataset[{i}]: another prompt has the id {name!r}, too; give each problem its own")
 
 
 def gathered(

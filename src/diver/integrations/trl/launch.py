@@ -81,15 +81,16 @@ def _check_options(options: Collection[str], objective: Collection[str], fields:
     """Raises DiverError for an option that would replace what the recipe says, with the key that says it."""
     for name in options:
         if name.startswith("eval_") or name in EVALUATION:
-            raise DiverError(
-                f"trl.options.{name}: TRL does not evaluate here; run diver eval on the run folder afterwards"
-            )
-        if name in objective:
-            raise DiverError(f"trl.options.{name}: the method sets it; change [method]")
-        if name in (*fields, "bf16"):
+            reason = "TRL does not evaluate here; run diver eval on the run folder afterwards"
+        elif name in objective:
+            reason = "the method sets it; change [method]"
+        elif name in (*fields, "bf16"):
             keys = (key for key, fate in read_keys("trl").items() if name in (*fate.to, *re.findall(r"\w+", fate.note)))
             ours = "diver train counts steps and problems by it; leave it out"
-            raise DiverError(f"trl.options.{name}: {next((f'set {key} instead' for key in keys), ours)}")
+            reason = next((f"set {key} instead" for key in keys), ours)
+        else:
+            continue
+        raise DiverError(f"trl.options.{name}: {reason}")
 
 
 def adapters(recipe: Recipe) -> dict[str, Any] | None:

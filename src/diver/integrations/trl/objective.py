@@ -45,8 +45,8 @@ REPLACED = {
     "temperature": "temperature",
 }
 """Keys of `generation_kwargs` -> the field that they replace where TRL samples, and nowhere else."""
-OLDEST = oldest("trl")
-"""The first TRL that knows scale_rewards="none"."""
+OLDEST, OLDEST_OF_TRAINER = oldest("trl"), oldest("trl", "allowed_by_train")
+"""The first TRL that knows scale_rewards="none", and the first whose methods `DiverTrainer` relies on."""
 ADDED = {
     "use_bias_correction_kl": (0, 26),
     "multi_objective_aggregation": (0, 27),
@@ -72,51 +72,33 @@ def config(method: str | Method, seam: Seam = SEAM) -> dict[str, Any]:
         DiverError: the seam, or the installed TRL, does not support the method.
     """
     loss = seam.usable(method).loss
+    terms = {"loss_type": LOSS_TYPES[loss.aggregation], "beta": loss.kl_coef, "entropy_coef": loss.entropy_coef}
     if seam is TRAINER:
         told = {"epsilon": getattr(loss, "clip_low", 0.2), "epsilon_high": getattr(loss, "clip_high", 0.2)}
-        terms = {"beta": loss.kl_coef, "entropy_coef": loss.entropy_coef, "loss_type": LOSS_TYPES[loss.aggregation]}
-        return known({**OBJECTIVE, **told, **terms})
-    if loss.entropy_coef and loss.aggregation == "token-sum":
-        raise DiverError(
-            f"method.loss.entropy_coef = {loss.entropy_coef}: TRL adds the mean entropy of the tokens that count, "
-            "never a sum; set it to 0, take loss 'clip' with aggregation = 'token-mean', or choose another engine"
-        )
+        return known({**OBJECTIVE, **terms, **told}, OLDEST_OF_TRAINER)
+    if (coef := loss.entropy_coef) and loss.aggregation == "token-sum":
+        raise DiverError(f"method.loss.entropy_coef = {coef}: TRL adds the mean entropy of the tokens; set it to 0")
     options, fixed = POLICY_LOSSES[type(loss)]
-    fields = {
-        **OBJECTIVE,
-        "loss_type": LOSS_TYPES[loss.aggregation],
-        "beta": loss.kl_coef,
-        "entropy_coef": loss.entropy_coef,
-        **{option: getattr(loss, setting) for option, setting in options.items()},
-        **fixed,
-    }
+    fields = {**OBJECTIVE, **terms, **{option: getattr(loss, name) for option, name in options.items()}, **fixed}
     if isinstance(loss, CispoLoss):
-        if (loss.clip_low, loss.aggregation) != (1, "token-mean"):
-            raise DiverError(
-                "method.loss: TRL's cispo has no lower bound and is a mean over tokens; set clip_low = 1 and "
-                "aggregation = 'token-mean', or choose another engine"
-            )
+        if loss.clip_low != 1:
+            raise DiverError(f"method.loss.clip_low = {loss.clip_low}: TRL's cispo has no lower bound; set it to 1")
         fields["epsilon_high"] = 1 + loss.clip_high  # in TRL's "cispo" it bounds the ratio itself
-    if isinstance(loss, SapoLoss) and loss.aggregation != "sequence-mean":
-        raise DiverError(
-            f"method.loss.aggregation = {loss.aggregation!r}: TRL's sapo is a mean over responses; set "
-            "'sequence-mean', or choose another engine"
-        )
     return known(fields)
 
 
-def known(fields: Mapping[str, Any]) -> dict[str, Any]:
+def known(fields: Mapping[str, Any], least: tuple[int, ...] = OLDEST) -> dict[str, Any]:
     """Those of `fields` that the GRPOConfig of the installed TRL has; all where TRL is not installed.
 
     Raises:
-        DiverError: an older TRL would train otherwise without one of them.
+        DiverError: TRL is older than `least`, or would train otherwise without one of them.
     """
     version = installed()
     if version is None:
         return dict(fields)
     name = f"TRL {dotted(version)} is installed"
-    if version < OLDEST:
-        raise DiverError(f"{name}, which normalises every advantage again: {dotted(OLDEST)} or newer is needed")
+    if version < least:
+        raise DiverError(f"{name}; {dotted(least)} or newer is needed")
     if (loss := fields.get("loss_type")) in ("luspo", "cispo", "sapo") and version < BY_STEPS:
         raise DiverError(f"{name}, whose loss {loss!r} is another or none; {dotted(BY_STEPS)} or newer is needed")
     missing = {field for field, since in ADDED.items() if field in fields and version < since}
@@ -164,27 +146,19 @@ def departures(args: Any, method: Method, seam: Seam = SEAM) -> Iterator[str]:
 
 def check(args: Any, method: Method, seam: Seam = SEAM) -> None:
     """Raises DiverError if the GRPOConfig `args` would change advantages, or has another objective than `method`."""
-    wanted, unsloth = config(method, seam), type(args).__name__.startswith("Unsloth")
+    wanted = config(method, seam)
     if missing := [name for name in wanted if not hasattr(args, name)]:
-        raise DiverError(
-            f"{type(args).__name__} has no {', '.join(missing)}: give a GRPOConfig and train with GRPOTrainer; TRL's "
-            "other trainers (RLOO, asynchronous GRPO) make other advantages of what a reward function returns"
-        )
-    given = {name: getattr(args, name) for name in wanted}
-    if "epsilon_high" in given and given["epsilon_high"] is None:
-        given["epsilon_high"] = args.epsilon
-    if given.get("router_aux_loss_coef", 0) is None:
+        # TRL's other trainers (RLOO, asynchronous GRPO) make other advantages of what a reward function returns.
+        kind = type(args).__name__
+        raise DiverError(f"{kind} has no {', '.join(missing)}: give a GRPOConfig and train with GRPOTrainer")
+    if "epsilon_high" in wanted and args.epsilon_high is None and args.epsilon == wanted["epsilon_high"]:
+        wanted.pop("epsilon_high")  # TRL then takes epsilon
+    if getattr(args, "router_aux_loss_coef", 0) is None:
         wanted.pop("router_aux_loss_coef")  # no experts, no such loss; `check_trainer` checks the model
     if not method.loss.kl_coef:
         wanted.pop("use_bias_correction_kl", None)  # the divergence is not in the loss
-    wrong = [f"{name}={value!r} (it is {given[name]!r})" for name, value in wanted.items() if given[name] != value]
-    if wrong:
-        made = ", after it is made: Unsloth changes it by itself" if unsloth else ""
-        raise DiverError(f"GRPOConfig is not that of method {method.name!r}: set {', '.join(wrong)}{made}")
+    seam.check_settings(method, wanted, args)
     for name in getattr(args, "generation_kwargs", None) or ():
         if name in REPLACED:
-            raise DiverError(
-                f"GRPOConfig.generation_kwargs: {name} takes the place of {REPLACED[name]}, which the advantage or the "
-                f"loss reads; set {REPLACED[name]} instead"
-            )
+            raise DiverError(f"GRPOConfig.generation_kwargs.{name}: set {REPLACED[name]} instead, which the loss reads")
     method.check_group_size(args.num_generations, "num_generations")

@@ -26,17 +26,15 @@ def one_outcome(
 
     `weights` are 1 where they are not given. DiverError where they do not fit.
     """
-    if weights is not None and (outcome is None or callable(outcome)):
-        raise DiverError("weights: are of several functions; give outcome=[...]")
-    if outcome is None:
+    if outcome is None and weights is None:
         return None
-    functions = (outcome,) if callable(outcome) else tuple(outcome)
-    for function in functions:
-        if not callable(function):
-            raise DiverError(f"outcome: {function!r:.60} is not a function; a reward model is to be called in one")
+    functions = (outcome,) if callable(outcome) else tuple(outcome or ())
     weights = tuple([1.0] * len(functions) if weights is None else weights)
     if not functions or len(weights) != len(functions):
         raise DiverError(f"outcome: {len(functions)} functions with {len(weights)} weights; give one weight for each")
+    for function in functions:
+        if not callable(function):
+            raise DiverError(f"outcome: {function!r:.60} is not a function; a reward model is to be called in one")
     return partial(_rewards, functions, weights, method)
 
 

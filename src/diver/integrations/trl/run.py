@@ -14,16 +14,13 @@ from transformers import BitsAndBytesConfig, GenerationConfig, TrainerCallback
 from transformers.utils import GENERATION_CONFIG_NAME
 from trl import GRPOConfig
 
-from diver.core.extras import missing
+from diver.core.extras import require
 from diver.core.run_folder import RunFolder
 from diver.core.seeds import draw_indices
 from diver.core.types import DiverError, Group
 from diver.integrations.keys import also_named
-from diver.integrations.trl import objective
 from diver.integrations.trl.launch import adapters, arguments, identity
-from diver.integrations.trl.objective import dotted, installed
 from diver.integrations.trl.trainer import DiverTrainer, GroupOutcome
-from diver.integrations.versions import oldest
 from diver.recipe.recipe import Recipe
 from diver.recipe.run import open_run
 from diver.sample.vllm import precision_note
@@ -33,8 +30,6 @@ from diver.train.alerts import AlertLog
 from diver.train.prepare import prepare
 from diver.train.stopping import Stop, stop_request
 
-OLDEST = oldest("trl", "allowed_by_train")
-"""The TRL with which this is run; before 1.0 a reward function could log nothing."""
 LAST_FILE = "trainer_state.json"
 """The file of a checkpoint that transformers writes last."""
 METRICS = {
@@ -102,10 +97,7 @@ def run(recipe: Recipe) -> None:
     """
     processes = PartialState(cpu=recipe.model.device == "cpu")
     if recipe.trl.vllm == "server" and processes.device.type != "cuda":
-        raise DiverError(
-            "trl.vllm = 'server': TRL sends the weights to the server by NCCL, which needs a CUDA device; without one "
-            "choose 'colocate' or 'off'"
-        )
+        raise DiverError("trl.vllm = 'server': needs a CUDA device (NCCL); without one choose 'colocate' or 'off'")
     first = processes.is_main_process
     stop = Stop()
     folder = open_run(recipe, **identity(recipe)) if first else None
@@ -179,11 +171,6 @@ def check(recipe: Recipe) -> None:
 
 def grpo_config(recipe: Recipe) -> GRPOConfig:
     """TRL's configuration of `recipe`. DiverError for what TRL itself refuses."""
-    if (version := installed() or OLDEST) < OLDEST:
-        raise DiverError(
-            f"TRL {dotted(version)} is installed, and diver train --engine trl needs {dotted(OLDEST)} or newer; in a "
-            f"script of your own the reward function (GroupAdvantage) runs from {dotted(objective.OLDEST)} on"
-        )
     model = recipe.model
     gpu = torch.cuda.is_available() and model.device != "cpu"
     bf16 = model.precision == "bfloat16" or (model.precision == "auto" and gpu)
@@ -200,10 +187,9 @@ def _lora(recipe: Recipe) -> Any:
     fields = adapters(recipe)
     if fields is None:
         return None
-    try:
-        from peft import LoraConfig
-    except ImportError:
-        raise DiverError(f"trl.lora_rank: {missing('peft')}") from None
+    require("peft")
+    from peft import LoraConfig
+
     return LoraConfig(**fields)
 
 

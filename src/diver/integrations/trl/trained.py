@@ -82,10 +82,7 @@ class Comparison:
         return self.compute(model, inputs, *rest, **options)
 
     def _refuse(self, what: str) -> NoReturn:
-        raise DiverError(
-            f"{type(self.trainer).__name__} {what}; train with GRPOTrainer itself, and with nothing that changes "
-            "rewards, advantages, rows or the loss"
-        )
+        raise DiverError(f"{type(self.trainer).__name__} {what}; train with GRPOTrainer itself, unchanged")
 
     def _compare_rows(self, inputs: Mapping[str, Any]) -> None:
         """Each row of a micro-batch was scored, and is complete, trained on once, and with the returned advantage."""

@@ -60,8 +60,11 @@ COLUMNS = {
     "correction": ("importance_sampling_ratio", 1.0),
 }
 """Numbers of each token that TRL computes for a generation."""
-OF_ROWS = ("weight", "is_fresh", "is_sampled")
+OF_ROWS = ("weight", "is_sampled")
 """The columns of `Padded` with one value for each row."""
+Columns = Mapping[str, np.ndarray]
+Sampled = tuple[tuple[int, ...], np.ndarray, np.ndarray, Columns]
+"""The prompt of a sampled row, all tokens after it [S], which of them the policy wrote [S], and its columns."""
 Padded = dict[str, Tensor]
 """Rows of an optimizer step by column, padded: [n, T], and OF_ROWS."""
 
@@ -89,35 +92,17 @@ class GroupOutcome(GroupAdvantage):
         self.times.clear()
 
 
-class Sampled(NamedTuple):
-    """The tokens of a sampled row.
-
-    Attributes:
-        prompt: its token ids.
-        ids ([S]): all tokens after the prompt.
-        written ([S]): which of them the policy wrote.
-        columns: each of COLUMNS that TRL computed, at the tokens that the policy wrote.
-    """
-
-    prompt: tuple[int, ...]
-    ids: np.ndarray
-    written: np.ndarray
-    columns: Mapping[str, np.ndarray]
-
-
 class Item(NamedTuple):
     """A row of an optimizer step.
 
     Attributes:
-        row: its tokens and advantages.
-        columns: `Sampled.columns`.
-        is_fresh: whether its old log-probs are those of the update itself, so that its ratio is 1.
+        row: its tokens and advantages. Without old log-probs they are those of the update itself, so its ratio is 1.
+        columns: each of COLUMNS that TRL computed, at the tokens that the policy wrote.
         is_sampled: false for a replayed row.
     """
 
     row: Row
-    columns: Mapping[str, np.ndarray]
-    is_fresh: bool = False
+    columns: Columns
     is_sampled: bool = True
 
 
@@ -151,31 +136,22 @@ class DiverTrainer(GRPOTrainer):
         """Raises DiverError for what an update of whole groups cannot be made of."""
         args, method = self.args, self.outcome.method
         if args.steps_per_generation % args.gradient_accumulation_steps or self.problems % self.updates:
-            raise DiverError(
-                f"GRPOConfig: steps_per_generation = {args.steps_per_generation} must be a multiple of "
-                f"gradient_accumulation_steps = {args.gradient_accumulation_steps}; the {self.problems} problems of a "
-                "generation must be a multiple of their ratio. An optimizer step trains on whole groups"
-            )
+            # An optimizer step trains on whole groups.
+            steps = f"{args.steps_per_generation} / gradient_accumulation_steps {args.gradient_accumulation_steps}"
+            raise DiverError(f"GRPOConfig: steps_per_generation {steps} must divide {self.problems} problems")
         if self.num_generations % method.selection.multiplier:
-            raise DiverError(
-                f"num_generations = {self.num_generations}: method.selection.samples = {method.selection.samples} "
-                "times the responses that are trained on"
-            )
+            raise DiverError(f"num_generations = {self.num_generations}: is no multiple of method.selection.samples")
         beside = "replay" in method.needs or method.loss.selects_tokens or method.selection.filter_groups
         if beside and self.accelerator.distributed_type in (DistributedType.DEEPSPEED, DistributedType.FSDP):
-            raise DiverError(
-                f"method {method.name!r}: replay, and the selection of tokens or groups, take passes of the model "
-                "beside the update, which DiverTrainer does not make under DeepSpeed and FSDP; train without them"
-            )
+            # Replay and the selection of tokens or groups take passes of the model beside the update.
+            raise DiverError(f"method {method.name!r}: DiverTrainer runs it without DeepSpeed and FSDP only")
         if (method.selection.filter_groups or method.start_samples) and not hasattr(self.pool, "__len__"):
             raise DiverError(f"method {method.name!r}: samples further problems, which a stream does not have")
         if "state" in method.needs and self.outcome.problems is None and hasattr(self.pool, "__len__"):
-            check_ids(self.pool, method.name)
+            check_ids(self.pool)
         if method.start_samples not in (0, self.num_generations):
-            raise DiverError(
-                f"method.start_responses = {method.start_samples}: DiverTrainer samples num_generations = "
-                f"{self.num_generations} responses to each prompt, also before training; set it to that"
-            )
+            size = f"num_generations = {self.num_generations}"
+            raise DiverError(f"method.start_responses = {method.start_samples}: set it to {size}")
 
     @property
     def _each(self) -> int:
@@ -191,34 +167,34 @@ class DiverTrainer(GRPOTrainer):
             self._buffered_inputs = [*self._planned(*self._rollouts(generation_batch))]
         return self._buffered_inputs[self._step % self.args.steps_per_generation]
 
-    def _rollouts(self, rows: Any) -> tuple[list[Group], list[list[Sampled]]]:
-        """All sampled groups, shaped, and the tokens of each. A selection of groups may take several batches."""
+    def _rollouts(self, rows: Any) -> tuple[list[Group], list[list[Columns]]]:
+        """All sampled groups, shaped, and the columns of each. A selection of groups may take several batches."""
         selection, outcome = self.outcome.method.selection, self.outcome
         shaped: list[Group] = []
-        tokens: list[list[Sampled]] = []
+        columns: list[list[Columns]] = []
         for batch in range(selection.max_num_gen_batches if selection.filter_groups else 1):
             rows = self._next_rows() if selection.filter_groups else rows
             groups, found = self._sampled(rows)
             if batch == 0:
                 self.progress = outcome.progress
             self._retry(rows, groups, found)
-            tokens += found
+            columns += found
             shaped += outcome.shaped(groups, self.progress, self.state_of_method)
             shaped, enough = without_surplus(shaped, self.problems)
             if enough:
                 break
-        return shaped, tokens
+        return shaped, columns
 
-    def _sampled(self, rows: Sequence[Any]) -> tuple[list[Group], list[list[Sampled]]]:
-        """Graded groups of these rows of this process and of those of the others, and the tokens of each."""
+    def _sampled(self, rows: Sequence[Any]) -> tuple[list[Group], list[list[Columns]]]:
+        """Graded groups of these rows of this process and of those of the others, and the columns of each."""
         scored = super()._generate_and_score_completions([{**row} for row in rows])  # TRL writes into them
         tokens = self._gathered(scored)
         groups = [_with_tokens(*pair) for pair in zip(self.outcome.sampled, tokens, strict=True)]
         if "logprobs" in self.outcome.method.needs and "old_per_token_logps" not in scored:
             groups = self._with_logprobs(groups)
-        return groups, tokens
+        return groups, [[columns for *_, columns in of_group] for of_group in tokens]
 
-    def _beside(self, rows: Sequence[Any]) -> tuple[list[Group], list[list[Sampled]]]:
+    def _beside(self, rows: Sequence[Any]) -> tuple[list[Group], list[list[Columns]]]:
         """`_sampled` of rows beside those of the generation, which TRL's own metrics leave out."""
         metrics = copy.deepcopy(self._metrics)
         found = self._sampled(self._part(rows))
@@ -239,7 +215,7 @@ class DiverTrainer(GRPOTrainer):
                 self.outcome.method.update_start(group, self.state_of_method)
         self.outcome.restart()
 
-    def _retry(self, rows: Sequence[Any], groups: list[Group], tokens: list[list[Sampled]]) -> None:
+    def _retry(self, rows: Sequence[Any], groups: list[Group], columns: list[list[Columns]]) -> None:
         """Sample the groups without a correct response again, and add the new responses to them."""
         method, size = self.outcome.method, self.num_generations
         every = gather_object([*rows]) if method.selection.retries else []
@@ -252,7 +228,7 @@ class DiverTrainer(GRPOTrainer):
             more = self._beside([row for i in again for row in every[i * size : (i + 1) * size]])
             for i, group, found in zip(unsolved, *more, strict=False):
                 if not np.isnan(group.outcomes).any():
-                    groups[i], tokens[i] = groups[i].joined(group), tokens[i] + found
+                    groups[i], columns[i] = groups[i].joined(group), columns[i] + found
 
     def _next_rows(self) -> list[Any]:
         """This process's rows of the next batch, in the order of the built-in trainer."""
@@ -278,7 +254,7 @@ class DiverTrainer(GRPOTrainer):
             columns = {name: value[i].expand(len(own))[own].float().cpu().numpy() for name, value in given.items()}
             prompt = scored["prompt_ids"][i][scored["prompt_mask"][i].bool()].tolist()
             ids = scored["completion_ids"][i][here]
-            rows.append(Sampled(tuple(prompt), ids.cpu().numpy(), own[here].cpu().numpy(), columns))
+            rows.append((tuple(prompt), ids.cpu().numpy(), own[here].cpu().numpy(), columns))
         rows, size = gather_object(rows), self.num_generations
         return [rows[start : start + size] for start in range(0, len(rows), size)]
 
@@ -286,27 +262,27 @@ class DiverTrainer(GRPOTrainer):
         """The groups with the log-probs of the policy as it now is."""
         if not groups:
             return []
-        without = [group.with_each(logprobs=[0.0] * len(group)) for group in groups]
-        batch = self._padded([Item(row, {}) for row in rows_of(without, [0.0] * sum(map(len, groups)))])
+        batch = self._padded([Item(row, {}) for row in rows_of(groups, [0.0] * sum(map(len, groups)))])
         found = self._scores(batch)[0].cpu().numpy()
         each = iter([row[mask] for row, mask in zip(found, batch["mask"].cpu().numpy(), strict=True)])
         return [group.with_each(logprobs=[next(each) for _ in range(len(group))]) for group in groups]
 
-    def _planned(self, shaped: Sequence[Group], tokens: Sequence[Sequence[Sampled]]) -> Iterator[dict[str, Any]]:
+    def _planned(self, shaped: Sequence[Group], columns: Sequence[Sequence[Columns]]) -> Iterator[dict[str, Any]]:
         """This process's micro-batches for all optimizer steps of a generation. Metrics are logged."""
         method, state, progress = self.outcome.method, self.state_of_method, self.progress
-        groups = [
-            [_item(group, rollout, of[rollout.index]) for rollout in group.rollouts if rollout.trained]
-            for group, of in zip(shaped, tokens, strict=True)
+        trained = [
+            (part, of)
+            for group, of in zip(shaped, columns, strict=True)
+            if (part := group.only(r.trained is True for r in group.rollouts))
         ]
-        batches = mini_batches([group for group in groups if group], self.problems // self.updates)
+        batches = mini_batches(trained, self.problems // self.updates)
         again: list[Group] = []
         if "replay" in method.needs and batches:
             found = check_replayed(method, method.replayed(state, self.problems, progress))
             again = method.reweighed(found, self._with_logprobs(found))
         steps = [
             [
-                *_weighted([item for group in batch for item in group], method.loss.aggregation),
+                *_items(batch, method.loss.aggregation),
                 *(Item(row, {}, is_sampled=False) for row in rows_of(share, weights_of(share))),
             ]
             for i, batch in enumerate(batches)
@@ -339,7 +315,7 @@ class DiverTrainer(GRPOTrainer):
 
     def _padded(self, items: Sequence[Item]) -> Padded:
         """The columns of rows, on the device."""
-        batch = collate([item.row for item in items], self.accelerator.device)
+        batch = collate([item.row for item in items], self.accelerator.device)  # NaN where old log-probs are None
         padded = {n: getattr(batch, n) for n in ("ids", "attention", "tokens", "mask", "old_logprobs", "weight")}
         padded["advantages"] = batch.advantages.expand_as(batch.mask)
         for name, (_, neutral) in COLUMNS.items():
@@ -348,8 +324,7 @@ class DiverTrainer(GRPOTrainer):
                 for row, mask, item in zip(padded[name], batch.mask, items, strict=True):
                     if name in item.columns:
                         row[mask] = torch.from_numpy(item.columns[name]).to(row)
-        for name in ("is_fresh", "is_sampled"):
-            padded[name] = torch.tensor([[getattr(item, name)] for item in items], device=batch.mask.device)
+        padded["is_sampled"] = torch.tensor([[item.is_sampled] for item in items], device=batch.mask.device)
         return padded
 
     def _scored(self, model: Any, part: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -380,7 +355,7 @@ class DiverTrainer(GRPOTrainer):
         """All tokens that the policy wrote, under the policy as it now is: [N] each."""
         mask = batch["mask"]
         logprobs, entropies = self._scores(batch)
-        old = torch.where(batch["is_fresh"], logprobs, batch["old_logprobs"])
+        old = torch.where(batch["old_logprobs"].isnan(), logprobs, batch["old_logprobs"])
         return Tokens(
             logprobs[mask],
             old[mask],
@@ -434,7 +409,7 @@ class DiverTrainer(GRPOTrainer):
         """The part of some rows in the loss, and sums over their sampled tokens, of which the first is their number."""
         loss, mask, is_sampled = self.outcome.method.loss, part["mask"], part["is_sampled"]
         logprobs, entropies = self._scored(model, part)
-        old = torch.where(part["is_fresh"], logprobs.detach(), part["old_logprobs"])
+        old = torch.where(part["old_logprobs"].isnan(), logprobs.detach(), part["old_logprobs"])
         tokens = Tokens(logprobs, old, part["advantages"], entropies, mask, part.get("selected"))
         values, metrics = loss.forward(tokens)
         values = values * part.get("correction", 1.0)
@@ -455,7 +430,7 @@ class DiverTrainer(GRPOTrainer):
         method, further = self.outcome.method, dict[str, float]()
         if "replay" in method.needs:
             shares = {True: 0.0, False: 0.0}
-            for row, _, _, is_sampled in items:
+            for row, _, is_sampled in items:
                 shares[is_sampled] += row.weight * float(np.abs(np.broadcast_to(row.advantages, row.written)).sum())
             further = replay_metrics(again, shares[False], shares[True]) | method.replay.metrics(self.state_of_method)
         if method.selection.filter_groups:
@@ -527,20 +502,14 @@ def _with_tokens(group: Group, sampled: Sequence[Sampled]) -> Group:
         elif not written.all():
             turns = turns_of_tokens(ids.tolist(), written)
         rollouts.append(rollout.replace(tokens=own, turns=turns, logprobs=columns.get("old")))
-    return Group(group.problem, tuple(rollouts), group.prompt, sampled[0].prompt)
+    return Group(group.problem, tuple(rollouts), group.prompt, sampled[0][0])
 
 
-def _item(group: Group, rollout: Rollout, sampled: Sampled) -> Item:
-    advantages = rollout.advantage if rollout.token_advantages is None else rollout.token_advantages
-    old = np.zeros(int(sampled.written.sum()), np.float32) if rollout.logprobs is None else rollout.logprobs
-    row = Row(sampled.prompt, sampled.ids, sampled.written, old, advantages, 0.0)
-    return Item(row, sampled.columns, rollout.logprobs is None)
-
-
-def _weighted(items: Sequence[Item], aggregation: str) -> list[Item]:
-    """The sampled rows of a mini-batch with their weights."""
-    weights = row_weights(torch.tensor([item.row.written for item in items]), aggregation).tolist()
-    return [item._replace(row=item.row._replace(weight=w)) for item, w in zip(items, weights, strict=True)]
+def _items(batch: Sequence[tuple[Group, Sequence[Columns]]], aggregation: str) -> Iterator[Item]:
+    """The sampled rows of a mini-batch of groups, weighted."""
+    groups = [group for group, _ in batch]
+    weights = row_weights(torch.tensor([r.length for group in groups for r in group.rollouts]), aggregation).tolist()
+    return map(Item, rows_of(groups, weights), (of[r.index] for group, of in batch for r in group.rollouts))
 
 
 def _trimmed(part: Padded) -> Padded:

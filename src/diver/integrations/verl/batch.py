@@ -18,7 +18,10 @@ from diver.integrations.seam import written_by_policy
 from diver.methods import Decode
 
 Truncated = Callable[[Sequence[int], int], bool]
-FAILED = "verl's log says at 'Error in _run_prompt' why one failed"
+FAILED = (
+    "verl's log says at 'Error in _run_prompt' why one failed; trainer.v1.sampler.sync_refill_failed_groups=true "
+    "takes others in their place"
+)
 FIELDS = (
     *("uid", "prompts", "responses", "response_mask", "rm_scores", "rollout_log_probs"),
     *("reward_model", "extra_fields", "extra_info", "data_source"),
@@ -44,22 +47,15 @@ def read_groups(
     """The groups of a batch as `stored_groups` reads them: `prompts` of them, each of `size` rollouts.
 
     Raises:
-        DiverError: groups or their rollouts are missing, a row has no uid, or a rollout has several outputs.
+        DiverError: groups or their rollouts are missing, or a rollout has several outputs.
     """
-    if not batch.keys:
-        raise DiverError(f"no rollout of this step came back; {FAILED}")
-    groups = stored_groups(batch, decode, truncated, outcome)
+    groups = stored_groups(batch, decode, truncated, outcome) if batch.keys else {}
     if len(groups) != prompts:
-        raise DiverError(
-            f"{len(groups)} prompts have rollouts where {prompts} were asked; {FAILED}. "
-            "trainer.v1.sampler.sync_refill_failed_groups=true takes others in their place"
-        )
+        raise DiverError(f"{len(groups)} prompts have rollouts where {prompts} were asked; {FAILED}")
     for group in groups.values():
         if len(group) != size:
-            raise DiverError(
-                f"prompt {group.problem.meta['uid']}: {len(group)} rollouts where {size} belong, and groups must be "
-                f"whole; {FAILED}. A column __rollout_n__ of the data is not for this trainer"
-            )
+            uid = group.problem.meta["uid"]
+            raise DiverError(f"prompt {uid}: {len(group)} rollouts where {size} belong; {FAILED}")
     return groups
 
 
@@ -75,18 +71,14 @@ def stored_groups(
             row does not have it, the score is the outcome.
 
     Raises:
-        DiverError: a row has no uid, or a rollout has several outputs.
+        DiverError: a rollout has several outputs.
     """
     data = columns(batch, FIELDS)
-    if "uid" not in data:
-        raise DiverError(f"row {batch.keys[0]!r}: has no uid, which says what row is in what group")
     rows: dict[str, dict[int, int]] = {}  # prompt -> session -> row
     for i, (key, uid) in enumerate(zip(batch.keys, map(str, data["uid"]), strict=True)):
         session = int(key.rsplit("_", 2)[1])
         if session in rows.setdefault(uid, {}):
-            raise DiverError(
-                f"prompt {uid}: a rollout has several outputs; diversity is measured between whole responses"
-            )
+            raise DiverError(f"prompt {uid}: a rollout has several outputs; a rollout is one response")
         rows[uid][session] = i
     groups = {}
     for uid, sessions in rows.items():

@@ -20,18 +20,18 @@ from typing import Any
 from diver.core.settings import choose, read, settings
 from diver.core.types import DiverError
 from diver.grading.settings import Verification
+from diver.integrations.seam import Seam
 from diver.losses import (
     CispoLoss,
     ClipCovLoss,
     ClipLoss,
     DppoLoss,
-    GmpoLoss,
     GspoLoss,
     KlCovLoss,
     PolicyLoss,
     SapoLoss,
 )
-from diver.methods import Method, check_needs
+from diver.methods import Method
 from diver.methods.diver import DiverMix
 from diver.methods.registry import DEFAULT, method_named
 from diver.recipe.sections import Run
@@ -65,10 +65,18 @@ POLICY_LOSSES: dict[type[PolicyLoss], tuple[str, dict[str, str]]] = {
     KlCovLoss: ("kl_cov", {"policy_loss.kl_cov_ratio": "fraction", "policy_loss.ppo_kl_coef": "coef"}),
 }
 """The losses that verl has: its loss_mode, and option -> our setting. verl selects tokens in each micro-batch, the
-built-in trainer in each mini-batch."""
+built-in trainer in each mini-batch. GMPO is left out: verl sums the means of its micro-batches (geo_mean), so that
+their number scales the loss."""
 NO_THIRD_BOUND = {"clip_ratio_c": 1e6}
 """verl's `vanilla` gives a token with A < 0 no gradient where its ratio is above 3; our losses have no such bound."""
-CARRIES = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "state", "replay")
+SEAM = Seam(
+    "verl",
+    carries=("responses", "tokens", "decode", "logprobs", "grades", "keys", "state", "replay"),
+    per_token=True,
+    drops=True,
+    losses=(*POLICY_LOSSES,),
+    aggregations_of={SapoLoss: ("sequence-mean",)},
+)
 OFF_WITH_REPLAY = {
     f"{ACTOR}.shuffle": "every mini-batch has its share of the replayed responses, in an order that must stay",
     "algorithm.rollout_correction.bypass_mode": "replayed responses have no log-probs of this step's sampler",
@@ -93,11 +101,9 @@ class Plugin:
 
 def read_plugin(value: Any) -> Plugin:
     """The settings in `algorithm.diver`. DiverError names the key that is wrong."""
-    if value is None:
-        raise DiverError(f"{KEY}: missing; name the method, such as +{KEY}=diver-mix")
     sections = {"method": value} if isinstance(value, str) else value
     if not isinstance(sections, Mapping):
-        raise DiverError(f"{KEY}: must be the name of a method or a table, not {value!r:.60}")
+        raise DiverError(f"{KEY}: must name a method, such as +{KEY}=diver-mix, or be a table, not {value!r:.60}")
     for section in sections:
         choose(section, [field.name for field in dataclasses.fields(Plugin)], KEY)
     tables = {name: _table(name, sections.get(name, {})) for name in ("method", "verify", "run")}
@@ -124,14 +130,12 @@ def _table(section: str, value: Any) -> dict[str, Any]:
 
 def overrides(method: Method) -> dict[str, Any]:
     """The settings of verl that `method` requires, by their dotted keys. DiverError for what verl does not have."""
-    check_needs(method, "verl", CARRIES)
+    SEAM.usable(method)
     replays = "replay" in method.needs
     for term in ("kl_coef", "entropy_coef") if replays else ():
-        if getattr(method.loss, term):
-            raise DiverError(
-                f"method.loss.{term} = {getattr(method.loss, term)}: verl would take this term over replayed responses "
-                "too; set it to 0, or train this method with the built-in trainer (diver train)"
-            )
+        if coef := getattr(method.loss, term):
+            told = "verl would take this term over replayed responses, too; set it to 0"
+            raise DiverError(f"method.loss.{term} = {coef}: {told}")
     return {
         "trainer.v1.trainer_mode": NAME,
         "reward.reward_manager.name": NAME,
@@ -144,21 +148,6 @@ def overrides(method: Method) -> dict[str, Any]:
 
 
 def _actor(loss: PolicyLoss) -> dict[str, Any]:
-    if isinstance(loss, GmpoLoss):
-        raise DiverError(
-            "method.loss.name = 'gmpo': verl sums the means of its micro-batches (geo_mean), so that their number "
-            "scales the loss; train this method with the built-in trainer (diver train)"
-        )
-    if isinstance(loss, SapoLoss) and loss.aggregation != "sequence-mean":
-        raise DiverError(
-            f"method.loss.aggregation = {loss.aggregation!r}: verl's sapo is a mean over responses; set "
-            "'sequence-mean', or train this method with the built-in trainer (diver train)"
-        )
-    if type(loss) not in POLICY_LOSSES:
-        raise DiverError(
-            f"method.loss.name = {loss.name!r}: verl has no such loss; train this method with the built-in trainer "
-            "(diver train)"
-        )
     mode, options = POLICY_LOSSES[type(loss)]
     return {
         "policy_loss.loss_mode": mode,
@@ -180,31 +169,23 @@ def check(method: Method, select: Callable[[str], Any]) -> None:
     required = {key: value for key, value in overrides(method).items() if not key.startswith("reward.")}
     wrong = [f"{key}={hydra(value)}" for key, value in required.items() if select(key) != value]
     if wrong:
-        raise DiverError(
-            f"verl is not configured for method {method.name!r}; add: {' '.join(wrong)} (or change {KEY} to what is "
-            "meant)"
-        )
-    off = {"distillation.enabled": "the method's loss has no term of a teacher"}
+        raise DiverError(f"verl is not configured for method {method.name!r}; add: {' '.join(wrong)}")
+    off = {"distillation.enabled": (f"method {method.name!r}", "the method's loss has no term of a teacher")}
     if "replay" in method.needs:
-        off |= OFF_WITH_REPLAY
+        off |= {key: ("method.replay", reason) for key, reason in OFF_WITH_REPLAY.items()}
     if not method.selection.filter_groups:
-        off[FILTERS] = "verl would leave out groups that the method trains on (method.selection.filter_groups)"
-    for key, reason in off.items():
+        reason = "verl would leave out groups that the method trains on (method.selection.filter_groups)"
+        off[FILTERS] = f"method {method.name!r}", reason
+    if select("reward.reward_manager.name") == NAME:
+        reason = "only one of them would give the rewards, and another manager, such as naive, reads it"
+        off |= dict.fromkeys(REWARDS, (f"reward.reward_manager.name={NAME}", reason))
+    for key, (what, reason) in off.items():
         if select(key):
-            what = "method.replay" if key in OFF_WITH_REPLAY else f"method {method.name!r}"
             raise DiverError(f"{key}={hydra(select(key))} with {what}: {reason}; set {key}=false")
-    for key in REWARDS if select("reward.reward_manager.name") == NAME else ():
-        if select(key):
-            raise DiverError(
-                f"{key}={hydra(select(key))} beside reward.reward_manager.name={NAME}, which grades by our verifiers: "
-                "only one of them would give the rewards; choose another reward manager, such as naive, or leave it out"
-            )
     batch, mini_batch = select("data.train_batch_size"), select(f"{ACTOR}.ppo_mini_batch_size")
     if method.loss.aggregation != "token-mean" and batch and mini_batch and mini_batch > batch:
-        raise DiverError(
-            f"{ACTOR}.ppo_mini_batch_size={mini_batch} is above data.train_batch_size={batch}: verl would divide the "
-            f"loss by {mini_batch} problems; set {ACTOR}.ppo_mini_batch_size={batch}"
-        )
+        # verl would divide the loss by the problems of a mini-batch, which are more than it has.
+        raise DiverError(f"{ACTOR}.ppo_mini_batch_size={mini_batch}: must be at most data.train_batch_size={batch}")
     if (size := select(GROUP)) == 1:
         raise DiverError(f"{GROUP}=1, verl's default: a response alone teaches nothing; set {GROUP}=8")
     if size is not None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from diver.core.files import to_json
-from diver.core.settings import merge
 from diver.core.types import DiverError
 from diver.grading.settings import Verification
 from diver.integrations.keys import mapped
@@ -41,6 +40,11 @@ ONLY = {
     "trainer.v1.trainer_mode": (NAME, "whole groups are shaped in verl's synchronous trainer only"),
 }
 """Options of verl with the only value that `diver train` can run, and the reason."""
+OF_RECIPE = {
+    KEY: "is set by the recipe: change its section [method] or [verify], or give --method",
+    CHAT: "has no effect, since the data have whole prompts; set model.chat_template_kwargs instead",
+}
+"""Options of verl that the recipe sets, and the key to change instead."""
 BYTES = {"model": 4, "optimizer": 8, "extra": 0, "hf_model": 4}
 """Bytes per parameter of each content of a checkpoint: weights and AdamW's two moments are float32, and the copy that
 `diver eval` reads has the weights once more."""
@@ -53,12 +57,9 @@ def command(recipe: Recipe, extra: Sequence[str] = ()) -> list[str]:
         DiverError: verl does not support a key; names the key and the reason.
     """
     last = {_key(option): option for option in (*recipe.verl.overrides, *extra)}
-    if any(key.startswith(KEY) for key in last):
-        raise DiverError(f"{KEY} is set by the recipe: change its section [method] or [verify], or give --method")
-    if any(key.startswith(CHAT) for key in last):
-        raise DiverError(
-            f"{CHAT}: has no effect, since the data have whole prompts; set model.chat_template_kwargs instead"
-        )
+    for key, reason in OF_RECIPE.items():
+        if any(option.startswith(key) for option in last):
+            raise DiverError(f"{key}: {reason}")
     for key, (allowed, reason) in ONLY.items():
         value = last.get(key, f"={allowed}").partition("=")[2]
         if value.lower() != allowed:
@@ -152,23 +153,10 @@ def _derived(recipe: Recipe) -> dict[str, Any]:
 
 
 def _plugin(recipe: Recipe) -> dict[str, str]:
-    """The sections in `algorithm.diver`: the method's name, and JSON where a setting differs from what
-    the name means."""
-    as_table, read_first = dataclasses.asdict, {"frame": recipe.method.frame, "loss": {"name": recipe.method.loss.name}}
-    name, default = recipe.method.name, method_named(recipe.method.name)
-    method = _changed(as_table(recipe.method), as_table(default))
-    if "frame" in method or "name" in method.get("loss", {}):  # the frame and the loss set other defaults
-        method = merge(read_first, _changed(as_table(recipe.method), as_table(method_named(name, **read_first))))
-    verify = _changed(as_table(recipe.verify), as_table(Verification()))
+    """The sections in `algorithm.diver`: the name of a method with its default settings, else all settings as JSON."""
+    method, verify = recipe.method, recipe.verify
     return {
-        "method": to_json({"name": name, **method}) if method else name,
-        **({"verify": to_json(verify)} if verify else {}),
+        "method": method.name if method == method_named(method.name) else to_json(dataclasses.asdict(method)),
+        **({} if verify == Verification() else {"verify": to_json(dataclasses.asdict(verify))}),
         "run.folder": str(recipe.folder.resolve()),
     }
-
-
-def _changed(table: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of `table` that differ from `default`, table by table."""
-    changed = {key: value for key, value in table.items() if key not in default or default[key] != value}
-    tables = {key for key, value in changed.items() if isinstance(value, Mapping) and key in default}
-    return {key: _changed(value, default[key]) if key in tables else value for key, value in changed.items()}

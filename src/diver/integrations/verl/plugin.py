@@ -21,10 +21,7 @@ def register() -> None:
 
     allowed = VERSIONS["allowed"]["verl"]
     if f"=={verl.__version__}" != allowed:
-        raise DiverError(
-            f"verl {verl.__version__}: this diver-rl works with verl {allowed.removeprefix('==')}; pip install "
-            f"verl{allowed}"
-        )
+        raise DiverError(f"verl {verl.__version__}: this diver-rl works with another; pip install verl{allowed}")
     from diver.integrations.verl import reward, trainer  # noqa: F401
 
 

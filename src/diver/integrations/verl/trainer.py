@@ -85,10 +85,7 @@ def estimate(*, response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
     """
     advantages = _advantages.get()
     if advantages is None:
-        raise DiverError(
-            f"algorithm.adv_estimator={NAME} needs trainer.v1.trainer_mode={NAME}, which computes them, and "
-            "trainer.use_v1=true"
-        )
+        raise DiverError(f"algorithm.adv_estimator={NAME} needs trainer.v1.trainer_mode={NAME}, trainer.use_v1=true")
     per_token, own = torch.zeros(response_mask.shape), response_mask.bool().cpu()
     for row, mask, values in zip(per_token, own, advantages, strict=True):
         if mask.any():  # else the whole response is left out of the loss
@@ -227,16 +224,10 @@ class DiverTrainer(PPOTrainerSync):
             raise DiverError(f"method {self.method.name!r} needs keys: set reward.reward_manager.name={NAME}")
         ends_known = any(rollout.answer_end is not None for group in sampled.values() for rollout in group.rollouts)
         if "responses" in self.method.needs and self.method.diversity.until == "answer" and not ends_known:
-            warnings.warn(
-                f"method {self.method.name!r}: the reward manager gives no answer_end, so the diversity of whole "
-                f"responses is measured, with text after the answer; reward.reward_manager.name={NAME} gives it",
-                stacklevel=2,
-            )
+            lacks = f"the reward manager gives no answer_end, which reward.reward_manager.name={NAME} does"
+            warnings.warn(f"method {self.method.name!r} measures whole responses: {lacks}", stacklevel=2)
         if "state" in self.method.needs and any(g.problem.id == g.problem.meta["uid"] for g in sampled.values()):
-            raise DiverError(
-                f"method {self.method.name!r} counts over the run, so the data must name each problem: extra_info.id, "
-                "or extra_info.index"
-            )
+            raise DiverError(f"method {self.method.name!r} needs extra_info.id or extra_info.index for each problem")
         if self.replays:
             self._check_replayable(batch, sampled)
         check_outcomes(self.method, [float(outcome) for group in sampled.values() for outcome in group.outcomes])
@@ -267,10 +258,7 @@ class DiverTrainer(PPOTrainerSync):
         own = {key: r.length for keys, group in sampled.items() for key, r in zip(keys, group.rollouts, strict=True)}
         images = columns(batch, ["multi_modal_inputs"]).get("multi_modal_inputs", [])
         if own != whole or any(images):
-            raise DiverError(
-                f"method {self.method.name!r}: with images or tools, verl cannot replay responses (method.replay); set "
-                "alpha to 0"
-            )
+            raise DiverError(f"method {self.method.name!r}: verl replays no images or tools; set replay.alpha to 0")
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """verl's, the entropy, and how far the sampler's log-probs are from the trainer's, where verl keeps both.
