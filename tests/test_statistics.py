@@ -78,7 +78,7 @@ def test_pass_at_k_grows_with_k_and_c(n, data):
     assert pass_at_k(n, c, 1) == pytest.approx(c / n, abs=1e-12)
 
 
-@pytest.mark.parametrize(("n", "c", "k"), [(4, 5, 1), (4, -1, 1), (4, 1, 0)])
+@pytest.mark.parametrize(("n", "c", "k"), [(4, 5, 1), (4, -1, 1), (4, 1, 0), (4.0, 1, 1), (4, 0.5, 1)])
 def test_pass_at_k_refuses_what_is_not_a_count(n, c, k):
     with pytest.raises(ValueError):
         pass_at_k(n, c, k)
@@ -141,6 +141,19 @@ def test_maj_at_k_by_hand():
 def test_maj_at_1_is_the_accuracy():
     votes = np.random.default_rng(0).integers(-1, 4, size=101)
     assert maj_at_k(votes, 1) == pytest.approx(float((votes == 0).mean()))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: distinct_at_k(3, [2, 2], 1),
+        lambda: maj_at_k([0.0, 1.0], 1),
+        lambda: maj_at_k([0, 1], 0),
+    ],
+)
+def test_reductions_refuse_wrong_arguments(call):
+    with pytest.raises(ValueError):
+        call()
 
 
 def test_students_interval_by_hand():
@@ -296,9 +309,21 @@ def test_bounds_follow_from_the_name():
     assert bounds_of("distinct@16") == (0, 16) and bounds_of("policy/entropy") is None
 
 
-def test_an_interval_refuses_values_out_of_bounds():
-    with pytest.raises(ValueError, match="values must be within"):
-        interval([0.5, 1.5], (0, 1))
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: interval([[[1.0, 2.0]]]),
+        lambda: interval([1.0, 2.0], level=95),
+        lambda: interval([0.5, 1.5], (0, 1)),
+        lambda: interval([2.0, 3.0], (1, 5)),
+        lambda: interval(np.empty((0, 3))),
+        lambda: interval([[1.0, np.nan]]),
+        lambda: paired_interval([1.0, 2.0], [1.0]),
+    ],
+)
+def test_intervals_refuse_wrong_arguments(call):
+    with pytest.raises(ValueError):
+        call()
 
 
 def test_groups_of_one_problem_are_one_value():

@@ -1,6 +1,7 @@
 """Runs of several methods and seeds side by side: the numbers by hand, and what cannot be compared."""
 
 import csv
+import dataclasses
 import json
 import re
 import shlex
@@ -257,6 +258,15 @@ def test_variants_of_a_method_are_named_by_what_differs(tmp_path):
     write_run(tmp_path / "c", "diver-mix", 0, CLIP[0], coef=0.2, divisor="std")
     found = by_variant(read_runs([tmp_path]))
     assert list(found) == ["max-rl", "diver-mix, method.coef 0.1", "diver-mix, method.coef 0.2"]
+
+
+def test_a_variant_is_not_called_as_another_one_is(tmp_path):
+    for name, coef in (("b", 0.1), ("c", 0.2)):
+        write_run(tmp_path / name, "diver-mix", 0, CLIP[0], coef=coef)
+    named = write_run(tmp_path / "a", "max-rl", 0, CLIP[0])
+    name = "diver-mix, method.coef 0.1"
+    with pytest.raises(DiverError, match=f"another variant is called '{name}', too; rename it"):
+        by_variant([dataclasses.replace(RunRecord.read(named), name=name), *read_runs([tmp_path / "b", tmp_path / "c"])])
 
 
 def test_solutions_that_may_be_one_and_of_too_few_samples(folders):

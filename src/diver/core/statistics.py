@@ -63,17 +63,25 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> np.ndarray:
     Returns:
         float64 [problems] in [0, 1]; NaN if n < k, since the estimate is undefined.
     """
-    n, c = np.asarray(n), np.asarray(c)
-    if k < 1 or np.any(c < 0) or np.any(c > n):
-        raise ValueError(f"every problem needs 0 <= c <= n, and k must be at least 1, got {k}")
-    return pass_curve(n, c, min(k, int(n.max(initial=0)) + 1))[-1]  # every larger k is unknown, too
+    n, c = np.broadcast_arrays(np.asarray(n), np.asarray(c))
+    if not (np.issubdtype(n.dtype, np.integer) and np.issubdtype(c.dtype, np.integer)):
+        raise ValueError(f"n and c are counts, so integers: got {n.dtype} and {c.dtype}")
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
+    if np.any(c < 0) or np.any(c > n):
+        raise ValueError("every problem needs 0 <= c <= n")
+    n, wrong = n.astype(np.int64), (n - c).astype(np.int64)
+    all_wrong = np.ones(n.shape)
+    longest = min(k, int(n.max(initial=0)))
+    for drawn in range(longest):  # factor by factor: the binomials themselves overflow from n = 1,030 on
+        all_wrong *= np.maximum(wrong - drawn, 0) / np.maximum(n - drawn, 1)
+    return np.where(n < k, np.nan, 1.0 - all_wrong)
 
 
 def pass_curve(n: ArrayLike, c: ArrayLike, last: int) -> np.ndarray:
     """`pass_at_k` for every k from 1 to `last`, float64 [k, problems], by one product over k."""
     n, c = np.broadcast_arrays(np.asarray(n, dtype=np.int64), np.asarray(c, dtype=np.int64))
-    drawn = np.arange(last).reshape(-1, *[1] * n.ndim)
-    # Factor by factor: the binomials themselves overflow from n = 1,030 on.
+    drawn = np.arange(last)[:, None]
     factors = np.maximum(n - c - drawn, 0) / np.maximum(n - drawn, 1)
     return np.where(drawn >= n, np.nan, 1.0 - np.cumprod(factors, axis=0))
 
@@ -91,6 +99,9 @@ def distinct_at_k(n: int, counts: ArrayLike, k: int) -> float:
     Returns:
         0 without correct samples; NaN if n < k.
     """
+    counts = np.atleast_1d(np.asarray(counts, dtype=np.int64))
+    if counts.ndim != 1 or counts.sum() > n:
+        raise ValueError(f"counts must be of different samples of one problem, at most n = {n} in all")
     return float(pass_at_k(n, counts, k).sum()) if n >= k else np.nan
 
 
@@ -167,12 +178,18 @@ def maj_at_k(votes: ArrayLike, k: int) -> float:
         A run without a vote counts 0; NaN if n < k.
     """
     votes = np.asarray(votes)
+    if votes.ndim != 1 or not np.issubdtype(votes.dtype, np.integer):
+        raise ValueError(f"votes must be integers, one per sample, [n]: got {votes.dtype} of shape {votes.shape}")
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
     if len(votes) < k:
         return np.nan
-    if not np.any(votes == 0):
+    answers, labels = np.unique(votes, return_inverse=True)  # sorted, so answers below 0, which are no vote, come first
+    runs = len(votes) // k
+    index = np.arange(runs)[:, None] * len(answers) + labels[: runs * k].reshape(runs, k)
+    counts = np.bincount(index.ravel(), minlength=runs * len(answers)).reshape(runs, -1)[:, answers >= 0]
+    if not np.any(answers == 0):
         return 0.0
-    runs, answers = votes[: len(votes) // k * k].reshape(-1, k, 1), np.unique(votes[votes >= 0])
-    counts = (runs == answers).sum(axis=1)
     most, correct = counts.max(axis=1), counts[:, 0]
     won = (correct == most) & (most > 0)
     return float(np.mean(won / np.maximum((counts == most[:, None]).sum(axis=1), 1)))
@@ -222,10 +239,18 @@ def interval(values: ArrayLike, bounds: tuple[float, float] | None = None, level
         NaN for all three numbers without any value; a mean without an interval (NaN) for one value.
 
     Raises:
-        ValueError: a value is out of bounds.
+        ValueError: another shape, or a value out of bounds.
     """
     y = np.asarray(values, dtype=np.float64)
     y = y[None, ~np.isnan(y)] if y.ndim == 1 else y
+    if y.ndim != 2 or (np.ndim(values) == 2 and not y.size):
+        raise ValueError(f"values must be [problems] or [seeds, problems]: got shape {np.shape(values)}")
+    if np.isnan(y).any():
+        raise ValueError("values must be known for every seed and problem")
+    if bounds and not (bounds[1] > 0 and bounds[0] in (0, -bounds[1])):
+        raise ValueError(f"bounds must be (0, u) or (-u, u), got {bounds}")
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level must lie between 0 and 1, got {level}")
     if y.size < 2:
         return Estimate(float(y[0, 0]) if y.size else np.nan, np.nan, np.nan)
     if bounds and not (bounds[0] - 1e-9 <= y.min() and y.max() <= bounds[1] + 1e-9):
@@ -246,8 +271,10 @@ def paired_interval(
         bounds: the range of the values of a and b, as in `interval`.
         level: the nominal coverage.
     """
-    differences = np.subtract(b, a, dtype=np.float64)
-    return interval(differences, bounds and (bounds[0] - bounds[1], bounds[1] - bounds[0]), level)
+    before, after = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    if before.shape != after.shape:
+        raise ValueError(f"a and b must be of the same problems: got shapes {before.shape} and {after.shape}")
+    return interval(after - before, bounds and (bounds[0] - bounds[1], bounds[1] - bounds[0]), level)
 
 
 def ends(

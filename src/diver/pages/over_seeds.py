@@ -121,6 +121,8 @@ def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
         differ = sorted({name for name, _ in alike[0].union(*alike) - alike[0].intersection(*alike)})
         values = dict(of_variant)
         label = ", ".join([head, *(f"{name} {values.get(name, 'not set')}" for name in differ)])
+        if label in labelled:  # a name of the user's may be what another variant is called
+            raise DiverError(f"{next(iter(seeds.values())).folder}: another variant is called {label!r}, too; rename it")
         labelled[label] = dict(sorted(seeds.items()))
     return labelled
 
