@@ -266,7 +266,9 @@ def test_a_variant_is_not_called_as_another_one_is(tmp_path):
     named = write_run(tmp_path / "a", "max-rl", 0, CLIP[0])
     name = "diver-mix, method.coef 0.1"
     with pytest.raises(DiverError, match=f"another variant is called '{name}', too; rename it"):
-        by_variant([dataclasses.replace(RunRecord.read(named), name=name), *read_runs([tmp_path / "b", tmp_path / "c"])])
+        by_variant(
+            [dataclasses.replace(RunRecord.read(named), name=name), *read_runs([tmp_path / "b", tmp_path / "c"])]
+        )
 
 
 def test_solutions_that_may_be_one_and_of_too_few_samples(folders):

@@ -122,7 +122,9 @@ def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
         values = dict(of_variant)
         label = ", ".join([head, *(f"{name} {values.get(name, 'not set')}" for name in differ)])
         if label in labelled:  # a name of the user's may be what another variant is called
-            raise DiverError(f"{next(iter(seeds.values())).folder}: another variant is called {label!r}, too; rename it")
+            raise DiverError(
+                f"{next(iter(seeds.values())).folder}: another variant is called {label!r}, too; rename it"
+            )
         labelled[label] = dict(sorted(seeds.items()))
     return labelled
 
