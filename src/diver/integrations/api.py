@@ -144,7 +144,9 @@ def _rollout(i: int, row: Mapping[str, Any]) -> Rollout:
     elif isinstance(end, float) and end.is_integer():  # pandas stores integers with a missing value as floats
         end = int(end)
     if end is not None and (isinstance(end, bool) or not isinstance(end, int) or not 0 <= end <= len(text)):
-        raise ValueError(f"row {i}: an answer end is a whole number from 0 to {len(text)}, or None, not {end!r:.60}")
+        raise ValueError(
+            f"row {i}: an answer end is a number of characters from 0 to {len(text)}, or None, not {end!r:.60}"
+        )
     if repr(truncated) in NO_VALUE or truncated not in (False, True):
         raise ValueError(f"row {i}: truncated is true or false, not {truncated!r:.60}")
     return rollout.replace(
