@@ -250,8 +250,7 @@ def _outcomes(
         column = next((name for name in file.names["response"] if value_at(row, name) is given), "messages")
         raise DiverError(
             f"{where}: column {column!r} has {counted(len(texts), 'response')}, but there are {len(outcome)} outcomes; "
-            "a chat is one response; write several as a list of texts or of chats, or name another column with "
-            "--response"
+            "a chat is one response; write several as a list of texts or chats, or give --response"
         )
     return [values.outcome(value, where) for value in outcome]
 
