@@ -208,7 +208,7 @@ def test_missing_answer_ends_are_unknown(ends):
     given = diver.advantages(*columns, answer_ends=ends, truncated=[False] * 4)
     expected = diver.advantages(*columns, answer_ends=[1, None, 2, 1], truncated=[False] * 4)
     assert given.tolist() == expected.tolist()
-    with pytest.raises(ValueError, match="row 0: an answer end is a whole number from 0 to 2, or None, not 1.5"):
+    with pytest.raises(ValueError, match="an answer end is a number of characters from 0 to 2, or None, not 1.5"):
         diver.advantages(*columns, answer_ends=[1.5, 1, 1, 1], truncated=[False] * 4)
 
 
