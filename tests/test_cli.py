@@ -702,6 +702,7 @@ def test_a_killed_evaluation_continues_without_drawing_anew(whole, monkeypatch, 
     out = finish()
     assert stored.read_text().startswith(before) and len(stored.read_text().splitlines()) == 24
     assert "countdown: 6 problems x 4 samples; 15 responses to sample, of up to 28 tokens" in out
+    assert "what is left takes about" not in out  # all come at once, and nothing can be told before
     assert "15 sampled, 9 stored before; 24 graded" in out
     assert metrics("runs/tiny") == metrics(whole[0])
 

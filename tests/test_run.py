@@ -80,6 +80,8 @@ def test_a_rollout_row_by_hand_and_back(tmp_path):
     assert first.prompt == first.problem.prompt == "User: Q?"  # the bare question is not in a row
     assert repr(first.rollouts) == repr(again.rollouts) == repr(GROUP.rollouts)  # NaN is not equal to itself
     assert (other.problem.id, len(other)) == ("q", 1)
+    with pytest.raises(ValueError, match="without a reward"):
+        rollout_row(2, 0, GROUP, Rollout("x", num_tokens=1))
 
 
 def test_adjacent_groups_of_one_problem_stay_two(tmp_path):

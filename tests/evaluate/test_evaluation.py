@@ -485,7 +485,9 @@ def test_a_template_that_begins_the_response_is_none_for_messages():
         Problem("p", "1 + 1?", "2"),
         next(name for name, layout in TEMPLATES.items() if layout.chat and layout.assistant),
     )
-    with pytest.raises(DiverError, match=f"--template: '{begins}' begins the response, which messages cannot"):
+    with pytest.raises(
+        DiverError, match=f"--template: '{begins}' begins the response; chat messages cannot: choose 'chat'"
+    ):
         render_prompt(problem, begins, server)
     assert render_prompt(problem, "chat", server)[-1] == {"role": "user", "content": "1 + 1?"}
 

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from diver_command import succeeds
@@ -205,6 +206,34 @@ def test_a_response_ends_where_a_base_model_asks_itself_another_question(templat
 def test_a_thought_and_a_chat_model_have_no_stop_texts(template, stop):
     prompt = render_prompt(Problem("p", "2 + 2?", "4"), template, Given()) if template != "chat" else [{"role": "user"}]
     assert TEMPLATES[template].stop_texts(prompt) == stop
+
+
+class InBatches(Given):
+    """96 responses in three batches, each of which takes ten seconds and is then there at once."""
+
+    clock = 0.0
+
+    def generate(self, requests, params, have=()):
+        for i in range(96):
+            InBatches.clock += 10.0 if i % 32 == 0 else 0.0
+            yield Generation("p", i, Rollout("\\boxed{4}", num_tokens=9, index=i))
+
+
+def test_what_is_left_of_an_evaluation_is_told_by_whole_batches(monkeypatch):
+    """When the second batch is there, 20 seconds have passed and the third takes 10 more.
+
+    By the 6 responses that are a sixteenth, it would be 10 s x 90 / 6 = 150 s.
+    """
+    monkeypatch.setattr("diver.evaluate.evaluate.time", SimpleNamespace(monotonic=lambda: InBatches.clock))
+    task = Task(
+        name="sums", problems=[Problem("p", "2 + 2?", "4")], template="plain", temperature=1.0, max_tokens=9,
+        samples=96, ks=[1],
+    )  # fmt: skip
+    said = []
+    evaluate(task, InBatches, MemoryLog(), MemoryLog(), progress=False, log=said.append)
+    assert [line for line in said if "left" in line] == [
+        "sums: 32 of 96 responses took 10 s; what is left takes about 10 s"
+    ]
 
 
 def test_a_bar_of_bursts_shows_the_last_of_each_and_the_mean_rate(monkeypatch, capsys):

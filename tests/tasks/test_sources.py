@@ -527,3 +527,10 @@ def test_a_problem_of_ones_own_whose_answer_is_a_number_is_told(tmp_path, monkey
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(DiverError, match=r"problem 1: the answer must be text, not 42"):
         load_problems(Source(path="numbers_for_answers:problems"))
+
+
+def test_a_broken_file_is_no_row_that_is_left_out(tmp_path):
+    (tmp_path / "x.json").write_text('[{"question": "1 + 1?", "answer": "2"}')
+    for skips in (False, True):
+        with pytest.raises(DiverError, match=r"^\S+x.json: not JSON \(Expecting[^;]*$"):
+            load_problems(Source(path=str(tmp_path / "x.json"), skip_invalid_rows=skips))

@@ -47,30 +47,35 @@ def write_parts(path: Path, parts: Iterable[bytes]) -> None:
 
 @contextlib.contextmanager
 def named_in_errors(path: Path) -> Iterator[None]:
-    """Name this file or folder in an OSError of the block: that of a full disk names none.
-
-    A place where nothing can be, under a file or in /proc, is a DiverError.
-    """
+    """Name this file or folder in an OSError of the block: that of a full disk names none."""
     try:
         yield
-    except (FileExistsError, NotADirectoryError, FileNotFoundError):
-        file = next((p for p in (path, *path.parents) if p.exists() and not p.is_dir()), None)
-        reason = f", {file} is a file" if file else ""
-        raise DiverError(f"{path}: no folder can be made here{reason}; name another") from None
     except OSError as e:
         e.filename = str(path)
         raise
 
 
+@contextlib.contextmanager
+def _holds_files(path: Path) -> Iterator[None]:
+    """`named_in_errors`; DiverError for a place where no folder can be, under a file or in /proc."""
+    try:
+        with named_in_errors(path):
+            yield
+    except (FileExistsError, NotADirectoryError, FileNotFoundError):
+        file = next((p for p in (path, *path.parents) if p.exists() and not p.is_dir()), None)
+        reason = f", {file} is a file" if file else ""
+        raise DiverError(f"{path}: no folder can be made here{reason}; name another") from None
+
+
 def make_folder(path: Path) -> None:
     """Make a folder and those above it. DiverError if one of them is a file, or in a place such as /proc."""
-    with named_in_errors(path):
+    with _holds_files(path):
         path.mkdir(parents=True, exist_ok=True)
 
 
 def check_folder(path: Path) -> None:
     """Raise what `make_folder`, or writing a file into the folder, would raise. Nothing is left behind."""
-    with named_in_errors(path):
+    with _holds_files(path):
         tempfile.TemporaryFile(dir=next(p for p in (path, *path.parents) if p.exists())).close()
 
 
@@ -167,8 +172,11 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def load_json(path: Path) -> Any:
-    """The value of a JSON file. InvalidRow names the file if it is none."""
-    return _loaded(str(path), path.read_bytes())
+    """The value of a JSON file. DiverError if it is none: a file is no row that could be left out."""
+    try:
+        return _loaded(str(path), path.read_bytes())
+    except InvalidRow as error:
+        raise DiverError(str(error)) from error
 
 
 def _lines(path: Path, appended: bool) -> Iterator[tuple[str, bytes]]:

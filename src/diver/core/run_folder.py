@@ -65,7 +65,9 @@ REQUIRED = frozenset({"problem", "sample", "response", "grade", "reward"})
 
 
 def rollout_row(step: int, index: int, group: Group, rollout: Rollout) -> dict[str, Any]:
-    """The row of a rollout in the group at `index` of the step."""
+    """The row of a rollout in the group at `index` of the step. ValueError if the rollout has no reward."""
+    if rollout.reward is None:
+        raise ValueError(f"problem {group.problem.id!r}: a rollout without a reward has no row")
     return {
         "step": step,
         "group": index,
@@ -74,7 +76,7 @@ def rollout_row(step: int, index: int, group: Group, rollout: Rollout) -> dict[s
         "prompt": group.prompt,
         "answer": group.problem.answer,
         **{name: getattr(rollout, name) for name in WRITTEN},
-        "reward": rollout.reward and rollout.reward.row(),
+        "reward": rollout.reward.row(),
         **({"solution": rollout.solution} if rollout.solution is not None else {}),
         **({"turns": [*map(turn_row, rollout.turns)]} if rollout.turns else {}),
     }
@@ -261,9 +263,10 @@ class RunFolder(WorkFolder):
         """
         rows = self.rows("metrics.jsonl")
         if words := self.done_again(step):
-            for row in rows:
-                if row["step"] > step:
-                    self.append(REPLACED, row)
+            with JsonlLog(self.path / REPLACED) as replaced:
+                for row in rows:
+                    if row["step"] > step:
+                        replaced.append(row)
             print(words, file=sys.stderr)
         if (self.path / "metrics.jsonl").exists():
             write_jsonl(self.path / "metrics.jsonl", (row for row in rows if row["step"] <= step))

@@ -6,6 +6,7 @@ solutions.
 """
 
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -192,7 +193,10 @@ def _sample(
     log: Callable[[str], Any],
     progress: bool,
 ) -> None:
-    """Sample and store the responses that are not in `have`.
+    """Sample and store the responses that are not in `have`. Says how long it takes, once it can tell.
+
+    Many generators give the responses of a batch at once, when its last one has ended. So the time of what is left is
+    known when a batch begins: by the responses before it, at least a sixteenth of all, and the time that they took.
 
     A row has `thinking` where the prompt ended inside a thought, which is not known where a server applies the chat
     template. It has `error` where the generator or an environment failed, and `turns` and `grade` where an environment
@@ -209,9 +213,16 @@ def _sample(
     stop = {texts for prompt in prompts.values() if (texts := TEMPLATES[task.template].stop_texts(prompt))}
     params = SamplingParams(task.temperature, task.max_tokens, task.stop_token_ids, *stop)
     missing = len(wanted) - len(have)
+    start, num_sampled, estimated = time.monotonic(), 0, False
+    last = start
     with progress_bar(missing, f"{task.name}: sample", "response", show=progress, bursts=True) as bar:
         try:
             for generation in generator.generate(wanted, params, have):
+                now = time.monotonic()
+                if not estimated and num_sampled >= missing / 16 and now - last > (last - start) / num_sampled:
+                    estimated, left = True, (last - start) * (missing - num_sampled) / num_sampled - (now - last)
+                    told = f"{num_sampled} of {missing} responses took {duration(last - start)}"
+                    log(f"{task.name}: {told}; what is left takes about {duration(max(left, 0.0))}")
                 rollout, name = generation.rollout, generation.problem_id
                 row = {
                     "key": keys[name],
@@ -228,6 +239,8 @@ def _sample(
                 }
                 into.append(row)
                 bar.update(generation.count)
+                num_sampled += generation.count
+                last = time.monotonic()
         except PromptTooLong as error:
             raise DiverError(f"{error}; another --template than {task.template!r} may be shorter") from None
 
@@ -238,7 +251,7 @@ def render_prompt(problem: Problem, template: str, generator: Generator) -> Prom
     if tokenizer is not None or (isinstance(problem.prompt, str) and not layout.chat):
         return render(problem, template, tokenizer)
     if isinstance(problem.prompt, str) and layout.assistant:
-        raise DiverError(f"--template: {template!r} begins the response, which messages cannot; choose 'chat'")
+        raise DiverError(f"--template: {template!r} begins the response; chat messages cannot: choose 'chat'")
     return chat_messages(problem, layout)
 
 

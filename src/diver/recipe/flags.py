@@ -125,7 +125,9 @@ def _value(texts: Sequence[str], kind: Any) -> Any:
             raise DiverError(f"command line: {' '.join(texts)}: must be pairs, NAME value NAME value")
         return {name: _value([text], of[1]) for name, text in zip(texts[::2], texts[1::2], strict=True)}
     if typing.get_origin(core) is tuple:
-        return [_value([part], of[0]) for text in texts for part in (listed(text) if _choices(kind) else [text])]
+        if _choices(kind):  # a text of commas alone is kept, and refused as no choice
+            texts = [part for text in texts if text for part in listed(text) or [text]]
+        return [_value([text], of[0]) for text in texts]
     text = texts[0] if texts else "true"
     if bool in (core, *of) and text.lower() in BOOLEANS:
         return BOOLEANS[text.lower()]

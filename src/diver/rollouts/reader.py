@@ -93,8 +93,10 @@ def read(path: str | Path, *, steps: str = "", **columns: Any) -> Rollouts:
 
     Raises:
         DiverError: a row cannot be read; the message names the file, the row and the column.
-        TypeError: `columns` has another name.
     """
+    unknown = sorted(columns.keys() - Columns.__dataclass_fields__.keys())
+    if unknown:
+        raise DiverError(f"{unknown[0]}: no such column; choose from {', '.join(Columns.__dataclass_fields__)}")
     return read_rollouts(Path(path).expanduser(), Columns(**columns), steps)
 
 

@@ -165,7 +165,7 @@ def test_what_replay_cannot_have_beside_it_is_told_in_a_line(key, reason):
             {"reward.custom_reward_function.path": "mine.py"},
             "reward.custom_reward_function.path=mine.py with reward.reward_manager.name=diver: only one of them would "
             "give the rewards, and another manager, such as naive, reads it; set "
-            "reward.custom_reward_function.path=false",
+            "reward.custom_reward_function.path=null",
         ),
         (
             "clip-higher",

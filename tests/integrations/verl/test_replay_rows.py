@@ -17,6 +17,7 @@ from verl.trainer.ppo.core_algos import get_policy_loss_fn
 from verl.workers.config import ActorConfig, PolicyLossConfig
 
 from diver.core.run_folder import RunFolder
+from diver.core.turns import turns_of_tokens
 from diver.core.types import DiverError, Group, Problem, Rollout
 from diver.integrations.verl import replay, trainer
 from diver.integrations.verl.config import AGGREGATIONS, POLICY_LOSSES
@@ -36,6 +37,15 @@ def cut(plan, kinds):
     ranks = [plan.order(kinds)[start : start + size] for start in range(0, len(kinds), size)]
     each = size // plan.count
     return [[row for rank in ranks for row in rank[i * each : (i + 1) * each]] for i in range(plan.count)]
+
+
+def test_trajectories_are_refused(monkeypatch):
+    monkeypatch.setattr(replay, "transfer_queue", SimpleNamespace(kv_batch_get=lambda **_: [{}]))
+    batch = replay.KVBatchMeta(["a_0_0"], [{}], "train")
+    trajectory = Rollout.of_turns(turns_of_tokens([4, 9, 5], [True, False, True]))
+    group = Group(Problem("p", "", ""), (trajectory,), prompt_tokens=(1,))
+    with pytest.raises(DiverError, match="problem 'p': verl replays responses of one turn; use --engine builtin"):
+        add_rows(batch, [group])
 
 
 def test_there_are_as_many_mini_batches_as_without_replay():

@@ -256,17 +256,18 @@ def test_what_a_tool_answered_is_no_part_of_a_rollout(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("keys", "changes", "told"),
     [
-        (["a_0_0", "a_1_0", "b_0_0"], "prompt b: 1 rollouts where 2 belong"),
-        (["a_0_0", "a_0_1", "b_0_0", "b_1_0"], "prompt a: a rollout has several outputs"),
-        (["a_0_0", "a_1_0"], "1 prompts have rollouts where 2 were asked.*sync_refill_failed_groups=true"),
-        ([], "0 prompts have rollouts where 2 were asked; verl's log says"),
+        (["a_0_0", "a_1_0", "b_0_0"], {}, "prompt b: 1 rollouts where 2 belong"),
+        (["a_0_0", "a_0_1", "b_0_0", "b_1_0"], {}, "prompt a: a rollout has several outputs"),
+        (["a_0_0", "a_1_0"], {"uid": None}, "row 'a_0_0': has no uid"),
+        (["a_0_0", "a_1_0"], {}, "1 prompts have rollouts where 2 were asked.*sync_refill_failed_groups=true"),
+        ([], {}, "0 prompts have rollouts where 2 were asked; verl's log says"),
     ],
 )
-def test_groups_that_are_not_whole_are_refused(monkeypatch, keys, told):
+def test_groups_that_are_not_whole_are_refused(monkeypatch, keys, changes, told):
     with pytest.raises(DiverError, match=told):
-        read(stored(monkeypatch, keys), 2)
+        read(stored(monkeypatch, keys, **changes), 2)
 
 
 # ---- grades ----------------------------------------------------------------------------------------------------------
@@ -400,7 +401,7 @@ def test_a_row_that_cannot_be_judged_is_told(manager):
 
 def test_another_verl_is_refused(monkeypatch):
     monkeypatch.setattr(verl, "__version__", "0.8.0")
-    with pytest.raises(DiverError, match=r"verl 0.8.0: this diver-rl works with another; pip install verl==\d"):
+    with pytest.raises(DiverError, match=r"verl 0.8.0: this diver-rl works with verl (\d.*); pip install verl==\1$"):
         plugin.register()
 
 

@@ -181,7 +181,8 @@ def check(method: Method, select: Callable[[str], Any]) -> None:
         off |= dict.fromkeys(REWARDS, (f"reward.reward_manager.name={NAME}", reason))
     for key, (what, reason) in off.items():
         if select(key):
-            raise DiverError(f"{key}={hydra(select(key))} with {what}: {reason}; set {key}=false")
+            off_value = "null" if key.endswith(".path") else "false"
+            raise DiverError(f"{key}={hydra(select(key))} with {what}: {reason}; set {key}={off_value}")
     batch, mini_batch = select("data.train_batch_size"), select(f"{ACTOR}.ppo_mini_batch_size")
     if method.loss.aggregation != "token-mean" and batch and mini_batch and mini_batch > batch:
         # verl would divide the loss by the problems of a mini-batch, which are more than it has.

@@ -21,7 +21,8 @@ def register() -> None:
 
     allowed = VERSIONS["allowed"]["verl"]
     if f"=={verl.__version__}" != allowed:
-        raise DiverError(f"verl {verl.__version__}: this diver-rl works with another; pip install verl{allowed}")
+        works = f"this diver-rl works with verl {allowed.removeprefix('==')}"
+        raise DiverError(f"verl {verl.__version__}: {works}; pip install verl{allowed}")
     from diver.integrations.verl import reward, trainer  # noqa: F401
 
 

@@ -28,7 +28,7 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.padding_utils import build_padding_position_ids
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-from diver.core.types import Group
+from diver.core.types import DiverError, Group
 from diver.losses.base import row_weights
 from diver.methods.replay import weights_of
 
@@ -128,7 +128,10 @@ def add_rows(batch: KVBatchMeta, groups: Sequence[Group]) -> tuple[KVBatchMeta, 
     """The batch with a row for each rollout of these groups; the groups under the keys of their rows.
 
     A row has the columns of the first sampled one, since verl wants the same columns in all, and nothing of what it
-    says. The trainer has refused rollouts with tokens of an environment (`_check_replayable`).
+    says.
+
+    Raises:
+        DiverError: a rollout has tokens of an environment.
     """
     source = transfer_queue.kv_batch_get(keys=batch.keys[:1], partition_id=batch.partition_id)[0]
     replayed: Replayed = {}
@@ -139,6 +142,10 @@ def add_rows(batch: KVBatchMeta, groups: Sequence[Group]) -> tuple[KVBatchMeta, 
         replayed[tuple(f"{uid}_{i}_0" for i in range(len(group)))] = group
         for i, rollout in enumerate(group.rollouts):
             assert rollout.tokens is not None
+            if len(rollout.sequence[0]) > len(rollout.tokens):
+                raise DiverError(
+                    f"problem {group.problem.id!r}: verl replays responses of one turn; use --engine builtin"
+                )
             prompts, responses = torch.tensor(group.prompt_tokens), torch.tensor(rollout.tokens)
             ids, ones = torch.cat([prompts, responses]), torch.ones_like(responses)
             own = {
