@@ -4,8 +4,8 @@ folder.
 Short runs of every method, of some with settings of theirs, are made in both trees and compared value by value,
 responses included; so is what eval, grade, measure, compare and browse print and write about them; so are the study's
 records and pages, as committed and as `diver reproduce` makes them anew. same_numbers.toml has the runs and the
-commands, renamed.toml the names that changed. Exit code 1 for any difference. What a commit gave is kept under --work;
-a folder is run anew.
+commands; both trees must know its names. Exit code 1 for any difference. What a commit gave is kept under --work; a
+folder is run anew.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import threading
 import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from functools import cache, partial
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +36,6 @@ from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
-NAMES = tomllib.loads(Path(__file__).with_name("renamed.toml").read_text())
 METHODS = RUNS["method"] | {name: {"name": name} for name in RUNS["methods"]}
 LOCK = threading.Lock()
 RUN_LOCKS: dict[Path, threading.Lock] = {}
@@ -96,16 +95,6 @@ def checkout(name: str, work: Path) -> Iterator[Tree]:
             subprocess.run([*git, "worktree", "remove", "--force", str(path)], check=True)
 
 
-@cache
-def renamed(table: str, name: str) -> str:
-    """The new name of `name`; itself where it has none, or is new already."""
-    for old, new in sorted(NAMES[table].items(), key=lambda pair: -len(pair[0])):
-        pattern = re.escape(old).replace(r"\*", r"([^./]+)")
-        if found := re.match(rf"{pattern}(?=[./]|$)", name):
-            return new.replace("*", found[1] if found.lastindex else "*") + name[found.end() :]
-    return name
-
-
 def flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """(dotted name, leaf) of nested tables and lists."""
     if isinstance(value, dict | list) and value:
@@ -116,41 +105,28 @@ def flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def named(table: str, value: Any, label: str = "") -> Values:
-    """The leaves of `value` under new names, less what is left out."""
-    pairs = ((renamed(table, name) if table in NAMES else name, leaf) for name, leaf in flat(value))
-    skipped = NAMES["left_out"].get(table, [])
-    return {label + name: leaf for name, leaf in pairs if not any(fnmatch.fnmatch(name, p) for p in skipped)}
+    """The leaves of `value`, less what is left out of a `table`."""
+    skipped = RUNS["left_out"].get(table, [])
+    return {label + name: leaf for name, leaf in flat(value) if not any(fnmatch.fnmatch(name, p) for p in skipped)}
 
 
-def recipe_in(tree: Tree, run: str) -> str:
-    """The recipe of a run as TOML, every key by the name that --dry-run says the tree knows."""
-    method = METHODS[run]
-    short = tree.kept / "recipes" / f"{method['name']}.toml"
-    with LOCK:
-        if not (printed := short.with_suffix(".printed")).exists():
-            short.parent.mkdir(parents=True, exist_ok=True)
-            sizes = "sample.max_tokens = 40\nsample.max_prompt_tokens = 24\n"  # what the model has positions for
-            short.write_text(
-                f'model.path = "countdown"\ndata.path = "countdown"\nmethod.name = "{method["name"]}"\n{sizes}'
-            )
-            printed.write_text(tree.diver("train", str(short), "--dry-run"))
-    text = printed.read_text()
-    tables = json.loads(text) if text.startswith("{") else tomllib.loads(text)  # an older tree prints JSON
-    known = {name for name, _ in flat(tables)}
+def recipe_of(run: str) -> str:
+    """The recipe of a run as TOML."""
     other = RUNS["instead"].get(run, RUNS["short"] if run in RUNS["methods"] else {})
-    pairs = flat(RUNS["base"] | other | {"method": method})
-    return "".join(f"{k if k in known else renamed('recipe', k)} = {json.dumps(value)}\n" for k, value in pairs)
+    pairs = flat(RUNS["base"] | other | {"method": METHODS[run]})
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in pairs)
 
 
 def made(run: str, tree: Tree) -> Path:
     """The folder of the run; made unless it is there."""
-    recipe = recipe_in(tree, run)
+    recipe = recipe_of(run)
     key = hashlib.sha256(repr((recipe, sys.version, version("torch"), version("transformers"))).encode()).hexdigest()
     folder = tree.kept / f"{run}-{key[:12]}"
     with RUN_LOCKS.setdefault(folder, threading.Lock()):
         if folder.exists():
             return folder
         path, part = tree.kept / "recipes" / f"run-{run}.toml", folder.with_name(f".{folder.name}.part")
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(recipe)
         shutil.rmtree(part, ignore_errors=True)
         tree.diver("train", str(path), "--run.folder", str(part))
@@ -176,18 +152,10 @@ def printed_and_written(name: str, tree: Tree) -> Values:
     """What a command prints (its tables, where it has some), and the values of the files and of the pages' data that it
     writes."""
     words = RUNS["commands"][name]
-    if (tree.path / "src" / "diver" / "cli" / "trl.py").exists():  # an older tree has a verb for each engine
-        words = re.sub(r"^train (.*) --engine (\w+)", r"\2 \1", words)
     runs = {run: str(made(run, tree)) for run in METHODS if f"{{{run}}}" in words}
     out = tree.kept / f"command-{name.replace(' ', '-')}"
     shutil.rmtree(out, ignore_errors=True)
-    new = next((b + words.removeprefix(a) for a, b in NAMES["commands"].items() if words.startswith(f"{a} ")), words)
-    try:
-        text = tree.diver(*(word.format(out=out, **runs) for word in words.split()))
-    except RuntimeError:
-        if new == words:
-            raise
-        text = tree.diver(*(word.format(out=out, **runs) for word in new.split()))
+    text = tree.diver(*(word.format(out=out, **runs) for word in words.split()))
     text = text.replace(str(tree.path), "TREE").replace(str(out), "OUT")
     lines = [line for line in text.splitlines() if line.startswith("|")] or text.splitlines()
     found = {f"printed, line {i + 1}": line for i, line in enumerate(lines)}
@@ -220,9 +188,9 @@ def advantages(tree: Tree) -> Values:
 
 
 def pages(tree: Tree) -> dict[str, Path]:
-    """New name -> page, of the folder that has main-tiny.md."""
+    """Name -> page, of the folder that has main-tiny.md."""
     every = tree.find("main-tiny.md")[0].parent.glob("*.md")
-    return {renamed("pages", path.stem): path for path in every if path.stem != "README"}
+    return {path.stem: path for path in every if path.stem != "README"}
 
 
 def page(name: str, tree: Tree) -> Values:
@@ -244,26 +212,16 @@ def numbers(path: Path, label: str) -> Values:
     for line in path.read_text().splitlines():
         table = line.startswith("|")
         found = NUMBER.findall(line.split("|", 2)[2] if table else line.replace("**", ""))
-        kinds["table" if table else "prose"] += [NAMES["statuses"].get(t.strip("*"), t.strip("*")) for t in found]
+        kinds["table" if table else "prose"] += [t.strip("*") for t in found]
     return {f"{label}, {kind}, value {i + 1}": t for kind, texts in kinds.items() for i, t in enumerate(texts)}
 
 
 def records(tree: Tree) -> Values:
-    """Every record, and what models have measured. A run's name: what is in its recipe, in new names, and not in
-    all."""
-    loaded = {path: json.loads(path.read_text()) for path in tree.find("*_seed[0-9]*.json")}
-    for file in tree.find("*.jsonl.gz"):  # one line per record; older trees have one file per record
+    """Every record of a run, and what models have measured."""
+    found = Values()
+    for file in tree.find("*.jsonl.gz"):
         for record in map(json.loads, gzip.decompress(file.read_bytes()).splitlines()):
-            loaded[Path(file.name.removesuffix(".jsonl.gz"), record.pop("name"))] = record
-    recipes = [set(named("recipe", record.pop("recipe")).items()) for record in loaded.values()]
-    regime = set.intersection(*recipes) if recipes else set()
-    found: Values = {f"the regime: {name}": value for name, value in sorted(regime)}
-    for (path, record), recipe in zip(loaded.items(), recipes, strict=True):
-        run = f"{path.parent.name}: " + " ".join(f"{name}={value}" for name, value in sorted(recipe - regime, key=str))
-        record["metrics"] = {renamed("metrics", name): column for name, column in record["metrics"].items()}
-        evaluations = record.get("evaluations", {})
-        record["evaluations"] = {step: named("evaluations", of) for step, of in evaluations.items()}
-        found |= named("records", record, f"{run}, {len(record['metrics'])} columns: ")
+            found |= named("records", record, f"{file.name}, {record['name']}: ")
     for path in tree.find("metric-validity-tiny.json"):
         found |= named("", json.loads(path.read_text()), f"{path.name}: ")
     return found
