@@ -43,7 +43,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "conformance.md"
 DATA = ROOT / "src" / "diver" / "integrations" / "conformance.json"
 TRAINERS = {"TRL": "trl", "verl": "verl", "ms-swift": "ms-swift"}
-"""Trainer -> its distribution. Its pairs are `pairs()` of conformance_<distribution>.py."""
+"""Trainer -> its distribution. Its pairs are `pairs()` of tests/integrations/*/conformance_<distribution>.py."""
 TOLERANCE = 1e-6
 UNEXPLAINED = "What differs is not known."
 
@@ -397,7 +397,10 @@ def holds(check: Callable[..., Any], **options: Any) -> bool:
 
 
 def of_trainer(trainer: str) -> Any:
-    return importlib.import_module(f"conformance_{TRAINERS[trainer].replace('-', '_')}")
+    """The module with `pairs` of a trainer, and with `runs` where it has some; it stands beside the tests of it."""
+    name = f"conformance_{TRAINERS[trainer].replace('-', '_')}"
+    sys.path += [str(file.parent) for file in (ROOT / "tests" / "integrations").rglob(f"{name}.py")]
+    return importlib.import_module(name)
 
 
 def measured(trainer: str) -> list[dict[str, Any]]:
