@@ -1,7 +1,8 @@
-"""Code that a change of prose changed.
+"""Code that a change of prose or of names changed.
 
 `python scripts/same_code.py OLD NEW` compares the syntax trees of every file in src and studies between two commits.
 Docstrings and messages do not count. A message is the text of an f-string, or a string in `raise`, `print` or `warn`.
+Nor do the names of local variables: two functions are equal if one name of the first stands for one name of the second.
 The exit status is 0 if all trees are equal, and 1 with the lines that differ.
 """
 
@@ -14,6 +15,8 @@ import sys
 from collections.abc import Iterator
 
 SAYS = {"print", "warn"}  # calls whose strings are messages
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+BINDING = (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
 
 
 def main() -> None:
@@ -36,8 +39,41 @@ def differences(old: str, new: str, path: str) -> Iterator[str]:
 
 
 def code(text: str) -> list[str]:
-    """The lines of a file as Python writes its syntax tree, without docstrings and messages."""
-    return ast.unparse(WithoutProse().visit(ast.parse(text))).splitlines()
+    """The lines of a file as Python writes its syntax tree, without docstrings, messages and names of locals."""
+    tree = WithoutProse().visit(ast.parse(text))
+    for scope in scopes(tree):
+        number_locals(scope)
+    return ast.unparse(tree).splitlines()
+
+
+def scopes(tree: ast.AST) -> Iterator[ast.AST]:
+    """The outermost functions and comprehensions."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (*FUNCTIONS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            yield node
+        else:
+            yield from scopes(node)
+
+
+def number_locals(scope: ast.AST) -> None:
+    """Name local variables by the order of their first use. Parameters keep their names: a caller may give them."""
+    nodes = [node for node in ast.walk(scope) if node is not scope]
+    functions = [node for node in (scope, *nodes) if isinstance(node, FUNCTIONS)]
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    stored |= {node.name for node in nodes if isinstance(node, (*BINDING, *FUNCTIONS[:2])) and node.name}
+    stored |= {a.arg for f in functions if isinstance(f, ast.Lambda) for a in f.args.args}
+    kept = {node.arg for f in functions if not isinstance(f, ast.Lambda) for node in ast.walk(f.args) if is_arg(node)}
+    kept |= {name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
+    numbers: dict[str, str] = {}
+    for node in nodes:
+        field = "id" if isinstance(node, ast.Name) else "arg" if is_arg(node) else "name"
+        name = getattr(node, field, None)
+        if name in stored - kept and not isinstance(node, ast.alias):
+            setattr(node, field, numbers.setdefault(name, f"local_{len(numbers)}"))
+
+
+def is_arg(node: ast.AST) -> bool:
+    return isinstance(node, ast.arg)
 
 
 def source(commit: str, path: str) -> str:

@@ -1,4 +1,6 @@
-"""scripts/same_code.py on changes of prose, and on changes of code."""
+"""scripts/same_code.py on changes of prose, of names, and of code."""
+
+import re
 
 import pytest
 from same_code import code
@@ -39,3 +41,34 @@ def test_code_is_code(old, new):
 def test_a_string_that_is_no_message_is_code():
     assert code("x = 'a'") != code("x = 'b'")
     assert code("x = f\"{d['a']} of\"") != code("x = f\"{d['b']} of\"")
+
+
+LOCALS = """
+def counts(rows, limit):
+    found = {}
+    for name in rows:
+        found[name] = sorted(part for part in rows[name] if part < limit)
+    try:
+        return max(found, key=lambda x: -len(found[x]))
+    except ValueError as error:
+        raise KeyError(f"{found}") from error
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("found", "rows_by_name"), ("part", "row"), ("error", "reason"), ("x", "label"), ("name", "label")]
+)
+def test_a_local_variable_may_have_another_name(old, new):
+    renamed = re.sub(rf"\b{old}\b", new, LOCALS)
+    assert renamed != LOCALS and code(renamed) == code(LOCALS)
+
+
+@pytest.mark.parametrize(("old", "new"), [("rows", "table"), ("counts", "count"), ("found", "sorted"), ("key", "by")])
+def test_a_parameter_a_function_and_a_shadowed_name_may_not(old, new):
+    assert code(re.sub(rf"\b{old}\b", new, LOCALS)) != code(LOCALS)
+
+
+def test_two_variables_that_become_one_are_a_change_of_code():
+    assert code(LOCALS.replace("name", "part")) != code(LOCALS)
+    assert code("def f():\n    a = 1\n    b = 2\n    return a") != code("def f():\n    b = 1\n    b = 2\n    return b")
+    assert code("def f():\n    a = 1\n    b = 2\n    return a") != code("def f():\n    a = 1\n    b = 2\n    return b")
