@@ -40,7 +40,7 @@ def digest(*parts: Any) -> str:
 
 
 def action_key(rollout: Rollout) -> str:
-    """Equal for trajectories with the same sequence of actions: a key for distinct@k."""
+    """A key for distinct@k: equal for trajectories with the same sequence of actions."""
     return digest([list(action) for action in rollout.actions])
 
 
@@ -83,26 +83,26 @@ def distinct(candidates: Iterator[tuple[str, T]], count: int, *, held_out: bool,
     """The first `count` problems with different keys, either all held out or all for training.
 
     Args:
-        candidates: (key, problem) without end.
+        candidates: an endless sequence of (key, problem).
         name: the testbed, for messages.
 
     Raises:
-        DiverError: there are fewer.
+        DiverError: there are fewer than `count` problems.
     """
-    found: dict[str, T] = {}
+    problems: dict[str, T] = {}
     misses = 0
-    while len(found) < count and misses < PATIENCE:
+    while len(problems) < count and misses < PATIENCE:
         key, problem = next(candidates)
-        if is_held_out(key) != held_out or key in found:
+        if is_held_out(key) != held_out or key in problems:
             misses += 1
         else:
-            misses, found[key] = 0, problem
-    if len(found) < count:
-        raise DiverError(f"{name}: these settings have only {len(found)} different problems, fewer than {count}")
-    return [*found.values()]
+            misses, problems[key] = 0, problem
+    if len(problems) < count:
+        raise DiverError(f"{name}: these settings have only {len(problems)} different problems, fewer than {count}")
+    return [*problems.values()]
 
 
-BLOCK, BLOCKS = 1 << 16, 64  # bytes hashed per file, evenly spaced over all layers
+BLOCK, BLOCKS = 1 << 16, 64  # bytes per block, and blocks hashed per file, evenly spaced over all layers
 MODEL_FILES = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt")  # .jinja: a chat template; .txt: merges
 ROW_FILES = (".jsonl", ".parquet", ".csv")  # file types read from a folder
 
@@ -110,28 +110,28 @@ ROW_FILES = (".jsonl", ".parquet", ".csv")  # file types read from a folder
 def fingerprint(folder: Path) -> str:
     """8 digits that change with the weights, configuration, tokenizer and chat template of a model folder.
 
-    A run must not go on with another model, or other data, of the same name.
+    A run must not continue with another model, or other data, of the same name.
     """
-    known = hashlib.blake2b(digest_size=4)
+    hasher = hashlib.blake2b(digest_size=4)
     for path in sorted(p for p in folder.iterdir() if p.suffix in MODEL_FILES):
         with path.open("rb") as file:
             size = path.stat().st_size
             blocks = min(BLOCKS, -(-size // BLOCK))
-            known.update(f"{path.name} {size} ".encode())
+            hasher.update(f"{path.name} {size} ".encode())
             for i in range(blocks):  # a small file is read completely
                 file.seek(max(0, size - BLOCK) * i // max(1, blocks - 1))
-                known.update(file.read(BLOCK))
-    return known.hexdigest()
+                hasher.update(file.read(BLOCK))
+    return hasher.hexdigest()
 
 
 def rows_fingerprint(path: Path) -> str:
     """8 digits that change with any byte of a file of rows, or of those in a folder."""
-    known = hashlib.blake2b(digest_size=4)
-    read = [path] if path.is_file() else [p for p in path.iterdir() if p.suffix in ROW_FILES and p.name[0] != "."]
-    for one in sorted(read):
-        with one.open("rb") as file:
-            known.update(hashlib.file_digest(file, "blake2b").digest())
-    return known.hexdigest()
+    hasher = hashlib.blake2b(digest_size=4)
+    sources = [path] if path.is_file() else [p for p in path.iterdir() if p.suffix in ROW_FILES and p.name[0] != "."]
+    for source in sorted(sources):
+        with source.open("rb") as file:
+            hasher.update(hashlib.file_digest(file, "blake2b").digest())
+    return hasher.hexdigest()
 
 
 def draw_indices(step: int, batch: int, size: int, seed: int) -> list[int]:

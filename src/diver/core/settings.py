@@ -23,13 +23,13 @@ from diver.core.types import DiverError
 T = TypeVar("T")
 POSITIONAL = "positional"
 LISTED = 24
-"""More choices than these are not listed beside the one that was probably meant."""
+"""If there are more choices than this, a message suggests the nearest one and does not list the others."""
 Positional = Annotated[T, POSITIONAL]
 """A setting that is given without a name on the command line."""
 
 
 class Bound(NamedTuple):
-    """The numbers that a setting may have, in its annotation. None is always allowed."""
+    """The range of a number, in the annotation of its setting. None is always allowed."""
 
     text: str
     holds: Callable[[float], bool]
@@ -40,7 +40,7 @@ class Bound(NamedTuple):
         return value
 
     def __get_pydantic_core_schema__(self, kind: Any, handler: Callable[[Any], Any]) -> Any:
-        """So that `read` names the key, beside all else that is wrong."""
+        """Check the bound in pydantic, so that `read` reports it with its key, beside all other errors."""
         from pydantic_core.core_schema import no_info_after_validator_function
 
         return no_info_after_validator_function(self.checked, handler(kind))
@@ -55,10 +55,10 @@ def settings(cls: type) -> type:
     cls.__pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # type: ignore[attr-defined]
     bounds = {
         name: bound
-        for owner in reversed(cls.__mro__)  # a class with a __post_init__ of its own also checks what it inherits
+        for owner in reversed(cls.__mro__)  # a class that defines __post_init__ also checks inherited bounds
         for name, kind in inspect.get_annotations(owner, eval_str=True).items()
-        for part in (kind, *typing.get_args(kind))  # `Positive | None` has its bound inside
-        for bound in getattr(part, "__metadata__", ())
+        for annotation in (kind, *typing.get_args(kind))  # `Positive | None` has its bound inside
+        for bound in getattr(annotation, "__metadata__", ())
         if isinstance(bound, Bound)
     }
     inherited = getattr(cls, "__post_init__", None)
@@ -88,34 +88,34 @@ def read(cls: type[T], table: Any, where: str) -> T:
     Args:
         cls: a settings class, or any annotation.
         table: a table, or a value of the annotation.
-        where: the dotted key of the table itself, "" at the top; or what messages begin with, if it ends with a space.
+        where: the dotted key of the table, "" at the top. If it ends with a space, messages begin with it instead.
 
     Raises:
-        DiverError: names everything that is wrong.
+        DiverError: names every invalid key.
     """
-    # Not at the top: it takes 0.1 s, which `import diver` does not need.
+    # Imported here, because the import takes 0.1 s and `import diver` does not need it.
     from pydantic import ValidationError
     from pydantic_core import to_json
 
     try:
-        # Only JSON may be both strict and a table where a dataclass is expected.
+        # In strict mode, pydantic accepts a table in place of a dataclass only from JSON.
         return _adapter(cls).validate_json(  # type: ignore[arg-type]  # a class is hashable
             to_json(table, inf_nan_mode="constants"), strict=True
         )
     except ValidationError as error:
         messages: dict[str, str] = {}
-        for found in error.errors(include_url=False):
-            loc = found["loc"] if found["type"] == "missing" else _given(found["loc"], table)
+        for fault in error.errors(include_url=False):
+            loc = fault["loc"] if fault["type"] == "missing" else _given(fault["loc"], table)
             inner = ".".join(map(str, loc))
             key = where + inner if where.endswith(" ") else ".".join(filter(None, [where, inner]))
-            reason = found["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
+            reason = fault["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
             reason = reason.replace("should be an object", "should be a table")
-            if not isinstance(found["input"], Mapping) and ", not " not in reason:
-                reason += f", not {found['input']!r}"
-            if found["type"] == "unexpected_keyword_argument":
+            if not isinstance(fault["input"], Mapping) and ", not " not in reason:
+                reason += f", not {fault['input']!r}"
+            if fault["type"] == "unexpected_keyword_argument":
                 *table_loc, unknown = loc
                 reason = f"unknown key{_hint(str(unknown), _keys(cls, table_loc))}"
-            # pydantic reports one error per type of a union
+            # pydantic reports one error per type of a union; the first is enough
             messages.setdefault(key, f"{key.rstrip(': ') or 'settings'}: {reason}")
         raise DiverError(*messages.values()) from None
 
@@ -145,7 +145,7 @@ class Errors:
             self._found.append(error)
 
     def raise_found(self) -> None:
-        """Raise the stored errors. A subclass, such as an unreachable hub, is raised only without other errors."""
+        """Raise the stored errors. A subclass, such as an unreachable hub, is raised only if there are no others."""
         plain = [error for error in self._found if type(error) is DiverError]
         if plain:
             raise DiverError(*(message for error in plain for message in error.args)) from plain[0]
@@ -154,7 +154,7 @@ class Errors:
 
 
 def words(value: Any) -> Any:
-    """A text such as "a, b" as ("a", "b"), before pydantic reads a tuple of words: a single word needs no comma."""
+    """The words of a text such as "a, b", before pydantic reads it as a tuple. A single word needs no comma."""
     if isinstance(value, str):
         return tuple(value.replace(",", " ").split())
     return tuple(value) if isinstance(value, list) else value
@@ -175,7 +175,7 @@ def parse_ks(text: str) -> list[int]:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the keys of `over`, tables key by key."""
+    """`base` with the keys of `over`; tables are merged key by key."""
     tables = {k for k, v in over.items() if isinstance(v, Mapping) and isinstance(base.get(k), Mapping)}
     return {**base, **{k: merge(base[k], v) if k in tables else v for k, v in over.items()}}
 
@@ -201,8 +201,8 @@ def import_object(path: str, where: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except Exception as error:  # a custom module may raise anything while it is imported
         absent = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
-        place = "; a file of your own is found in the folder in which diver is started" if absent else ""
-        raise DiverError(f"{where}: {path!r} cannot be imported ({type(error).__name__}: {error}){place}") from error
+        hint = "; a file of your own is found in the folder in which diver is started" if absent else ""
+        raise DiverError(f"{where}: {path!r} cannot be imported ({type(error).__name__}: {error}){hint}") from error
 
 
 def check_callable(function: object, what: str, given: Iterable[Any], takes: str, of: str = "") -> None:
@@ -221,7 +221,7 @@ def check_callable(function: object, what: str, given: Iterable[Any], takes: str
 
 
 def call_own(what: str, function: Callable[..., Any], *given: Any) -> Any:
-    """Call a function of the user; its error becomes a DiverError that names `what` the function is and the line."""
+    """Call a function of the user. Its error becomes a DiverError that begins with `what` and names the line."""
     try:
         return function(*given)
     except DiverError:
@@ -232,17 +232,17 @@ def call_own(what: str, function: Callable[..., Any], *given: Any) -> Any:
 
 
 def own_place(error: Exception) -> str:
-    """`file:line` where the error left the user's own files, "" if it passed none of them.
+    """`file:line` of the last traceback entry in the user's files; "" if there is none.
 
-    Files of this package, of the standard library and of installed packages are not the user's own.
+    Files of this package, of the standard library and of installed packages are not the user's.
     """
-    others = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"), "<frozen ")
-    own = ""
+    library_paths = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"), "<frozen ")
+    place = ""
     for frame in traceback.extract_tb(error.__traceback__):
         installed = {"site-packages", "dist-packages"}.intersection(Path(frame.filename).parts)
-        if not installed and not frame.filename.startswith(others):
-            own = f"{frame.filename}:{frame.lineno}"
-    return own
+        if not installed and not frame.filename.startswith(library_paths):
+            place = f"{frame.filename}:{frame.lineno}"
+    return place
 
 
 @functools.cache  # building an adapter takes longer than reading a recipe
@@ -258,10 +258,10 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     A name that begins several choices means the first of them.
     """
     lower, name = {choice.lower(): choice for choice in reversed([*choices])}, name.lower()
-    begun = [choice for choice in reversed(lower) if len(name) > 2 and choice.startswith(name)]
+    completions = [choice for choice in reversed(lower) if len(name) > 2 and choice.startswith(name)]
     close = difflib.get_close_matches(name, lower, n=3)
     close.sort(key=lambda choice: sorted(choice) != sorted(name))  # `gpro` is `grpo` with two letters exchanged
-    return lower[[*begun, *close][0]] if begun or close else ""
+    return lower[[*completions, *close][0]] if completions or close else ""
 
 
 def no_file(path: Path, also: str = "", others: Iterable[str] = ()) -> str:
@@ -270,13 +270,13 @@ def no_file(path: Path, also: str = "", others: Iterable[str] = ()) -> str:
     missing = path.absolute().relative_to(folder).parts[0]
     names = sorted(name for name in os.listdir(folder) if name[0] != ".") if os.access(folder, os.R_OK) else []
     near = nearest(missing, [*names, *others])
-    meant = near if near in others else str(path.with_name(near) if near and path.name == missing else folder / near)
-    return f"{path}: no such file or folder in {folder}{also}" + (f"; did you mean {meant!r}?" if near else "")
+    guess = near if near in others else str(path.with_name(near) if near and path.name == missing else folder / near)
+    return f"{path}: no such file or folder in {folder}{also}" + (f"; did you mean {guess!r}?" if near else "")
 
 
 def _hint(name: str, choices: list[str]) -> str:
     close = nearest(name, choices)
-    listed = ", ".join(map(shlex.quote, choices))  # as typed: a choice may have a comma and spaces of its own
+    listed = ", ".join(map(shlex.quote, choices))  # quoted as in a shell: a choice may contain commas and spaces
     meant = f", did you mean {close!r}?" if close else ";"
     return meant if close and len(choices) > LISTED else f"{meant} choices: {listed}"
 
@@ -295,7 +295,7 @@ def plain(kind: Any) -> Any:
     if typing.get_origin(kind) is typing.Annotated:
         return plain(typing.get_args(kind)[0])
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        first, *others = (part for part in typing.get_args(kind) if part is not types.NoneType)
+        first, *others = (member for member in typing.get_args(kind) if member is not types.NoneType)
         return kind if others else plain(first)
     return kind
 
@@ -312,7 +312,7 @@ class Option(NamedTuple):
 def options(settings: Any, prefix: str = "") -> Iterator[Option]:
     """The settings of a class, or of an instance, whose values are then the defaults.
 
-    Nested settings follow one another in place of their table. A table whose default is None is listed before them.
+    A table is replaced by its settings. A table whose default is None is listed too, before its settings.
     """
     cls = settings if isinstance(settings, type) else type(settings)
     kinds = typing.get_type_hints(cls, include_extras=True)
@@ -331,11 +331,11 @@ def options(settings: Any, prefix: str = "") -> Iterator[Option]:
 
 
 def is_positional(option: Option) -> bool:
-    """Whether it is given without a name."""
+    """Whether the option is given without a name."""
     return POSITIONAL in getattr(option.kind, "__metadata__", ())
 
 
 def is_table(kind: Any) -> bool:
-    """Whether the annotation is that of a table of any keys."""
+    """Whether the annotation is a table with arbitrary keys."""
     origin = typing.get_origin(plain(kind))
     return isinstance(origin, type) and issubclass(origin, Mapping)

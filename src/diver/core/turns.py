@@ -1,7 +1,7 @@
-"""A trajectory: the turns of the policy and of the environment, as messages with tool calls have them.
+"""A trajectory: the turns of the policy and of the environment, read from messages with tool calls.
 
-What a policy and a tool wrote is untrusted: it is parsed as JSON up to a limit and searched in linear
-time. It is never evaluated.
+The texts of policies and tools are untrusted. They are parsed as JSON up to a limit, searched in linear time, and never
+evaluated.
 """
 
 import json
@@ -14,22 +14,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 POLICY, ENVIRONMENT = "assistant", "environment"
-"""The role of the policy, and one of the environment. Every other role is the environment, too: tool, user, system."""
+"""The roles of the policy and of the environment. All other roles (tool, user, system) are the environment's, too."""
 LONGEST = 100_000
-"""Characters of the arguments of a call that are parsed as JSON; longer ones are compared as texts."""
+"""Maximum number of characters of a call's arguments that are parsed as JSON; longer ones are compared as texts."""
 MARKS = ("tool_call", "action", "search", "sql", "python", "tool")
 """Names of the tags that enclose actions in a text, such as `<search>query</search>`."""
 THOUGHTS = ("reasoning_content", "reasoning", "thinking")
-"""Where a message has the thought that was parsed out of its content, by the chat templates of models and by vLLM."""
+"""Keys of a message that may have its thought, which chat templates and vLLM remove from the content."""
 CALL_ITEMS = ("function_call", "custom_tool_call")
 ITEMS = dict.fromkeys(("message", "reasoning", *CALL_ITEMS), POLICY)
-"""The role of an item of OpenAI's Responses, which may have a type instead."""
+"""The role of an item of OpenAI's Responses API by its type, for items without a role."""
 ARGUMENTS = ("arguments", "args", "input", "parameters")
-"""Where a call has its arguments: OpenAI's, LangChain's, Anthropic's and a custom tool's, and Llama's."""
+"""Keys of a call that may have its arguments: OpenAI's, LangChain's, Anthropic's and custom tools', and Llama's."""
 
 
 class Action(NamedTuple):
-    """What the policy did: the tool with its normalised arguments, so that equal calls are equal actions."""
+    """An action of the policy: a tool with normalised arguments, so that equal calls are equal actions."""
 
     name: str
     arguments: str = ""
@@ -45,10 +45,10 @@ class Turn:
 
     Attributes:
         role: `POLICY`, or any other name for the environment.
-        text: what was said; for the policy with its thought and its tool calls.
-        actions: what the policy did.
-        state: the state in which the policy acts or to which the environment leads, where the environment names it.
-        reward: what the environment paid for this turn, None if it says nothing.
+        text: the text of the message; for the policy with its thought and its tool calls.
+        actions: the actions of the policy.
+        state: the state in which the policy acts or to which the environment leads, if the environment names it.
+        reward: the reward of this turn; None if the environment gives none.
         tokens: the token ids of this turn. An environment's turn has those of the chat template around it, too.
     """
 
@@ -66,12 +66,12 @@ class Turn:
 
 def turn_row(turn: Turn) -> dict[str, Any]:
     """A turn as JSON, without its tokens; `turns_from_rows` reads it."""
-    about = {"state": turn.state, "reward": turn.reward}
+    optional = {"state": turn.state, "reward": turn.reward}
     return {
         "role": turn.role,
         "text": turn.text,
         "actions": [list(action) for action in turn.actions],
-        **{name: value for name, value in about.items() if value is not None},
+        **{name: value for name, value in optional.items() if value is not None},
     }
 
 
@@ -81,16 +81,16 @@ def turns_from_rows(rows: Any) -> tuple[Turn, ...]:
     Raises:
         ValueError: a row is not such a turn; names its index.
     """
-    found = []
+    turns = []
     for i, row in enumerate(rows if isinstance(rows, list) else [rows]):
         try:
             actions = tuple(Action(str(name), str(arguments)) for name, arguments in row["actions"])
             state, reward = row.get("state"), row.get("reward")
-            named, paid = None if state is None else str(state), None if reward is None else float(reward)
-            found.append(Turn(str(row["role"]), str(row["text"]), actions, named, paid))
+            label, payoff = None if state is None else str(state), None if reward is None else float(reward)
+            turns.append(Turn(str(row["role"]), str(row["text"]), actions, label, payoff))
         except (KeyError, TypeError, ValueError, AttributeError):
             raise ValueError(f"turn {i}: must have role, text and actions, not {row!r:.60}") from None
-    return tuple(found)
+    return tuple(turns)
 
 
 def turns_of(messages: Iterable[Mapping[str, Any]]) -> tuple[Turn, ...]:
@@ -116,22 +116,22 @@ def _turn(i: int, message: Mapping[str, Any]) -> Turn:
     if reward is not None and (not isinstance(reward, int | float) or not math.isfinite(reward)):
         raise ValueError(f"message {i}: a reward is a finite number, not {reward!r:.60}")
     state = None if message.get("state") is None else normalised(message["state"])
-    about: dict[str, Any] = {"state": state, "reward": None if reward is None else float(reward)}
+    fields: dict[str, Any] = {"state": state, "reward": None if reward is None else float(reward)}
     content = content_text(message.get("output") if message.get("content") is None else message["content"], i)
     if role != POLICY:
-        return Turn(role, content, **about)
-    called = _called(message)
-    given = message.get("actions")
+        return Turn(role, content, **fields)
+    calls = _called(message)
+    items = message.get("actions")
     actions = (
-        called or marked_actions(content) if given is None else tuple(as_action(one, f"message {i}") for one in given)
+        calls or marked_actions(content) if items is None else tuple(as_action(item, f"message {i}") for item in items)
     )
     thought = next((str(message[name]) for name in THOUGHTS if message.get(name)), "")
-    parts = (thought and f"<think>\n{thought}\n</think>", content, *map(str, called))
-    return Turn(role, "\n".join(filter(None, parts)), actions, **about)
+    parts = (thought and f"<think>\n{thought}\n</think>", content, *map(str, calls))
+    return Turn(role, "\n".join(filter(None, parts)), actions, **fields)
 
 
 def content_text(content: Any, i: int) -> str:
-    """The text in the content of message `i`, which may be in parts: those that are texts, without images."""
+    """The text in the content of message `i`. If the content is a list of parts, images are left out."""
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list):
@@ -140,7 +140,7 @@ def content_text(content: Any, i: int) -> str:
 
 
 def as_action(given: Any, where: str) -> Action:
-    """An action from its name or from a pair of name and arguments; else a ValueError, which begins with `where`."""
+    """An action from its name, or from its name and arguments. Otherwise a ValueError, which begins with `where`."""
     if isinstance(given, str):
         return Action(given)
     if isinstance(given, Sequence) and len(given) == 2 and isinstance(given[0], str):
@@ -149,10 +149,10 @@ def as_action(given: Any, where: str) -> Action:
 
 
 def _called(message: Mapping[str, Any]) -> tuple[Action, ...]:
-    """The tool calls of a message; those without the name of a function are left out."""
+    """The tool calls of a message, without those that name no function."""
     calls = message.get("tool_calls")
     calls = [*(calls if isinstance(calls, list | tuple) else ()), *tool_uses(message.get("content"))]
-    if isinstance(message.get("function_call"), Mapping):  # OpenAI's before tools
+    if isinstance(message.get("function_call"), Mapping):  # OpenAI's format before `tool_calls`
         calls.append(message["function_call"])
     if message.get("type") in CALL_ITEMS:
         calls.append(message)
@@ -160,13 +160,13 @@ def _called(message: Mapping[str, Any]) -> tuple[Action, ...]:
 
 
 def tool_uses(content: Any) -> list[Any]:
-    """The calls among the parts of a content, as Anthropic's messages have them."""
+    """The calls among the parts of a message's content, in Anthropic's format."""
     parts = content if isinstance(content, list) else []
     return [part for part in parts if isinstance(part, Mapping) and part.get("type") == "tool_use"]
 
 
 def _call(call: Any) -> Action | None:
-    """A tool call, with its name inside or outside `function` or `custom`, possibly as a JSON text."""
+    """The action of a call, or None without a name. The call may be a JSON text, or inside `function` or `custom`."""
     if isinstance(call, str):
         call = _parsed(call)
     if isinstance(call, Mapping):
@@ -185,9 +185,9 @@ def _parsed(text: str) -> Any:
 
 
 def normalised(value: Any) -> str:
-    """Arguments or a state as one text: JSON with sorted keys and without nulls, else the text between white space.
+    """Arguments or a state as one text: JSON with sorted keys and without nulls, else the text with single spaces.
 
-    Nulls are left out since parquet fills in the arguments of other calls with them.
+    Nulls are left out because parquet gives every call the arguments of all others, as nulls.
     """
     parsed = _parsed(value) if isinstance(value, str) else value
     if isinstance(parsed, str):
@@ -200,49 +200,49 @@ def normalised(value: Any) -> str:
 
 def _known(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _known(one) for key, one in value.items() if one is not None}
-    return [_known(one) for one in value] if isinstance(value, list | tuple) else value
+        return {str(key): _known(item) for key, item in value.items() if item is not None}
+    return [_known(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def marked_actions(text: str) -> tuple[Action, ...]:
-    """The actions that a text has between `MARKS` behind its thought, in order.
+    """The actions between the tags of `MARKS` in a text, in order, without those of its thought.
 
-    Between `<tool_call>` a name and arguments as JSON are the action. Other marks name the action, and what stands
-    between them are its arguments.
+    A `<tool_call>` encloses a name and arguments as JSON. Any other tag is the name of an action and encloses its
+    arguments.
     """
     text = text.rpartition("</think>")[2]
-    found = []
+    spans = []
     for mark in MARKS:
         opener, closer = f"<{mark}>", f"</{mark}>"
         start = text.find(opener)
         while start >= 0 and (end := text.find(closer, start)) >= 0:
-            found.append((start, end, mark, text[start + len(opener) : end]))
+            spans.append((start, end, mark, text[start + len(opener) : end]))
             start = text.find(opener, end)
-    actions, behind = [], 0
-    for start, end, mark, content in sorted(found):
-        if start >= behind:  # not nested in the previous one
+    actions, previous_end = [], 0
+    for start, end, mark, content in sorted(spans):
+        if start >= previous_end:  # not nested in the previous one
             actions.append((mark == "tool_call" and _call(content)) or Action(mark, normalised(content)))
-            behind = end
+            previous_end = end
     return tuple(actions)
 
 
 def anchors(turns: Iterable[Turn]) -> Iterator[tuple[str, ...] | None]:
-    """The state in which each turn of the policy acts, equal where the states are.
+    """A key of the state in which each turn of the policy acts: equal states have equal keys.
 
-    It is what the turn or the environment before it names, the last of several names, else what the environment says
-    there. It is the start for a first turn, and None for a turn that follows one of the policy.
+    The key is the last state that the turn or the environment before it names, else the texts of the environment before
+    it. Without either, it is the start for the first turn, and None for a turn that follows one of the policy.
     """
-    now: tuple[str, ...] | None = ("start",)
-    said: tuple[str, ...] = ()
-    named: str | None = None
+    anchor: tuple[str, ...] | None = ("start",)
+    texts: tuple[str, ...] = ()
+    state: str | None = None
     for turn in turns:
-        named = turn.state if turn.state is not None else named
+        state = turn.state if turn.state is not None else state
         if not turn.by_policy:
-            said = (*said, turn.text)
-            now = ("text", *said)
+            texts = (*texts, turn.text)
+            anchor = ("text", *texts)
             continue
-        yield now if named is None else ("state", named)
-        now, said, named = None, (), None
+        yield anchor if state is None else ("state", state)
+        anchor, texts, state = None, (), None
 
 
 def turns_of_tokens(tokens: Sequence[int], mask: Sequence[bool] | np.ndarray) -> tuple[Turn, ...]:
@@ -261,22 +261,22 @@ def turns_of_tokens(tokens: Sequence[int], mask: Sequence[bool] | np.ndarray) ->
 def with_tokens(turns: Sequence[Turn], tokens: Sequence[int], mask: Sequence[bool]) -> tuple[Turn, ...]:
     """The turns with their token ids, from a sequence [S] whose `mask` [S] marks the policy's tokens.
 
-    The first of consecutive turns of the environment has the tokens of all of them.
+    If several turns of the environment follow one another, the first has the tokens of all of them.
 
     Raises:
         ValueError: the mask has another length than the tokens, or another number of runs of policy tokens than turns.
     """
     runs = turns_of_tokens(tokens, mask)
-    own, count = (sum(turn.by_policy for turn in each) for each in (runs, turns))
-    if own != count:
-        raise ValueError(f"the mask has {own} runs of policy tokens, but the messages have {count} policy turns")
-    found, rest = [], iter(runs)
-    run = next(rest, None)
+    in_mask, in_turns = (sum(turn.by_policy for turn in sequence) for sequence in (runs, turns))
+    if in_mask != in_turns:
+        raise ValueError(f"the mask has {in_mask} runs of policy tokens, but the messages have {in_turns} policy turns")
+    result, runs_left = [], iter(runs)
+    run = next(runs_left, None)
     for turn in turns:
-        mine: Sequence[int] | None = ()
+        ids: Sequence[int] | None = ()
         if run and run.by_policy is turn.by_policy:
-            mine, run = run.tokens, next(rest, None)
-        found.append(replace(turn, tokens=mine))
+            ids, run = run.tokens, next(runs_left, None)
+        result.append(replace(turn, tokens=ids))
     if run:
         raise ValueError("the mask and the messages differ in the order of the policy and the environment")
-    return tuple(found)
+    return tuple(result)

@@ -1,6 +1,6 @@
-"""The nouns: a `Problem` has a `Group` of `Rollout`s, each with a `Grade` and a `Reward`.
+"""The data types: a `Problem` has a `Group` of `Rollout`s, each with a `Grade` and a `Reward`.
 
-All are immutable. A verb (sample, verify, shape) takes groups and returns new ones that know more.
+All are immutable. A stage (sample, verify, shape) takes groups and returns new ones with more attributes set.
 """
 
 import dataclasses
@@ -31,8 +31,8 @@ class Diverged(DiverError):
 
 TRUTH = {"true": 1.0, "false": 0.0}
 State = dict[str, Any]
-"""What a method keeps from step to step: values of JSON, and arrays of int32 [n] as leaves.
-The trainer owns it and saves it with every checkpoint."""
+"""The state of a method between steps: JSON values, and arrays of int32 [n] as leaves.
+The trainer holds it and saves it with every checkpoint."""
 
 
 class Grade(StrEnum):
@@ -48,7 +48,7 @@ class Grade(StrEnum):
 
 UNANSWERED = (Grade.NO_ANSWER, Grade.TRUNCATED)
 SCORED = frozenset({Grade.CORRECT, Grade.WRONG, *UNANSWERED})
-"""Grades that say something about the model; timeout and error do not: such a sample is left out of n."""
+"""Grades that measure the model. Timeout and error do not, so such a sample is left out of n."""
 
 
 class Reward(NamedTuple):
@@ -69,7 +69,7 @@ class Reward(NamedTuple):
 
     def row(self) -> dict[str, float]:
         """The parts by name, `other` if it is not 0, and their total."""
-        parts = {name: part for name, part in self._asdict().items() if part or name != "other"}
+        parts = {name: value for name, value in self._asdict().items() if value or name != "other"}
         return {**parts, "total": self.total}
 
 
@@ -132,18 +132,18 @@ class Rollout:
         truncated: whether the response reached the length limit.
         index: the index among the sampled responses of the problem. A selection does not change it.
         num_tokens: T if the tokens are not stored.
-        grade: what the verifier found.
+        grade: the result of the verifier.
         key: equal for responses with the same answer or solution.
         solution: equal for correct responses with the same solution; None if the verifier cannot tell.
         age: steps since a replayed rollout was sampled.
         answer_end: characters of `response` up to the end of the graded answer; None if that is unknown.
-        reward: its parts.
+        reward: the parts of the reward.
         diversity: each metric by name.
         advantage: A; where a method has one per token, their mean.
         token_advantages ([T]): float32, where a method has an advantage per token.
-        turns: those of the policy and of the environment in order; empty for a response that is one turn.
-        trained: whether an update trains on it; None before that is decided, and where a file does not say.
-        place: the file, the number of the row and its id that a stored response was read from.
+        turns: the turns of the policy and of the environment in order; empty for a response that is one turn.
+        trained: whether an update trains on it; None before that is decided, and if a file does not record it.
+        place: the file, the row number and the row id of a stored response.
     """
 
     response: str
@@ -170,13 +170,13 @@ class Rollout:
     def of_turns(cls, turns: Iterable[Turn], **known: Any) -> Self:
         """The trajectory of these turns; `known` are further attributes.
 
-        The tokens are those of the policy's turns, if all of them have theirs.
+        Its tokens are those of the policy's turns, if all of these turns have tokens.
         """
         turns = tuple(turns)
-        own = [turn for turn in turns if turn.by_policy]
-        if own and all(turn.tokens is not None for turn in own):
-            known = {"tokens": [token for turn in own for token in turn.tokens or ()], **known}
-        return cls("\n".join(turn.text for turn in own), turns=turns, **known)
+        policy_turns = [turn for turn in turns if turn.by_policy]
+        if policy_turns and all(turn.tokens is not None for turn in policy_turns):
+            known = {"tokens": [token for turn in policy_turns for token in turn.tokens or ()], **known}
+        return cls("\n".join(turn.text for turn in policy_turns), turns=turns, **known)
 
     @property
     def policy_turns(self) -> int:
@@ -195,13 +195,13 @@ class Rollout:
         """All token ids after the prompt, int64 [S], and which of them the policy wrote, bool [S].
 
         Raises:
-            ValueError: they are not known.
+            ValueError: a turn has no token ids.
         """
-        parts = [(turn.tokens, turn.by_policy) for turn in self.turns] or [(self.tokens, True)]
-        ids = [np.array(tokens, np.int64) for tokens, _ in parts if tokens is not None]
-        if len(ids) < len(parts):
+        segments = [(turn.tokens, turn.by_policy) for turn in self.turns] or [(self.tokens, True)]
+        ids = [np.array(tokens, np.int64) for tokens, _ in segments if tokens is not None]
+        if len(ids) < len(segments):
             raise ValueError("a turn of this rollout has no token ids: give `tokens` with `masks`")
-        return np.concatenate(ids), np.repeat([by_policy for _, by_policy in parts], [len(part) for part in ids])
+        return np.concatenate(ids), np.repeat([by_policy for _, by_policy in segments], [len(row) for row in ids])
 
     @property
     def length(self) -> int:
@@ -276,7 +276,7 @@ class Group:
         return np.array([r.advantage for r in self.rollouts])
 
     def only(self, kept: Iterable[bool]) -> Self | None:
-        """The group of the rollouts that are kept, in their order; None if none is."""
+        """The group of the rollouts for which `kept` is True, in their order; None if there are none."""
         rollouts = tuple(r for r, k in zip(self.rollouts, kept, strict=True) if k)
         return dataclasses.replace(self, rollouts=rollouts) if rollouts else None
 
@@ -294,12 +294,12 @@ class Group:
 
 
 def trained_on(groups: Iterable[Group]) -> list[Group]:
-    """What an update trains on of these groups: those with a rollout that is `trained`, without the others."""
-    return [part for group in groups if (part := group.only(r.trained is True for r in group.rollouts))]
+    """The groups that an update trains on, each with only its rollouts that are `trained`."""
+    return [subgroup for group in groups if (subgroup := group.only(r.trained is True for r in group.rollouts))]
 
 
 def without_surplus(groups: Sequence[Group], size: int) -> tuple[list[Group], bool]:
-    """These groups, of which an update trains on the first `size` at most, and whether there are as many.
+    """The groups, of which an update trains on at most the first `size`, and whether it trains on `size` groups.
 
     The last of several batches may have more groups than a step needs.
     """
@@ -308,7 +308,7 @@ def without_surplus(groups: Sequence[Group], size: int) -> tuple[list[Group], bo
 
 
 def left_out(groups: Sequence[Group], indices: Iterable[int]) -> list[Group]:
-    """These groups, of which an update does not train on those with these indices."""
+    """The groups, where an update does not train on those at `indices`."""
     result = list(groups)
     for i in indices:
         size = len(result[i])
