@@ -29,7 +29,7 @@ class Band(NamedTuple):
     ks: np.ndarray
     """int64 [k], rising."""
     mean: np.ndarray
-    """float64 [k], and so `low` and `high`, the ends of the band."""
+    """float64 [k], as are `low` and `high`, the ends of the band."""
     low: np.ndarray
     high: np.ndarray
     pointwise: float
@@ -53,9 +53,9 @@ class Band(NamedTuple):
         """Where `more` is above `less`, where below, and where the curves cross, in one or two sentences."""
         words = {1: f"{more} is higher", -1: f"{less} is higher", 0: "no significant difference"}
         ks = [f"{r.first} to {r.last}" if r.last > r.first else str(r.first) for r in self.ranges]
-        found = "; ".join(f"{words[r.sign]} for k = {k}" for r, k in zip(self.ranges, ks, strict=True))
+        findings = "; ".join(f"{words[r.sign]} for k = {k}" for r, k in zip(self.ranges, ks, strict=True))
         cross = f" The curves cross within k = {self.crossing[0]} to {self.crossing[1]}." if self.crossing else ""
-        return f"{found}.{cross}"
+        return f"{findings}.{cross}"
 
     @property
     def crossing(self) -> tuple[int, int] | None:
@@ -111,7 +111,7 @@ def _pointwise_level(y: np.ndarray, level: float) -> float:
         rows.append(centred.mean(2) / y.shape[1])
     deviations = np.concatenate(rows, axis=1)
     scale = np.sqrt((deviations**2).sum(1))
-    varies = scale > 1e-12
+    varies = scale > 1e-12  # up to rounding
     if not varies.any():
         return level
     # Only the covariance over k matters, so the rows are reduced to at most one per k with the same covariance.

@@ -1,4 +1,4 @@
-"""Rows of any origin: THE table of the names of their columns, and the values of columns."""
+"""Rows from any source: the only table of the names of their columns, and the values of columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -7,28 +7,28 @@ from typing import Any
 from diver.core.files import InvalidRow, packaged_table
 
 COLUMNS: dict[str, Any] = {
-    part: names if part == "certain" else [*names, *(name[0].upper() + name[1:] for name in names if name[0].isalpha())]
-    for part, names in packaged_table("diver.core", "columns.toml").items()
+    kind: names if kind == "certain" else [*names, *(name[0].upper() + name[1:] for name in names if name[0].isalpha())]
+    for kind, names in packaged_table("diver.core", "columns.toml").items()
 }
-"""Dotted paths of columns for each part of a row; the first that has a value counts. `certain` is a table.
+"""Dotted paths of columns for each kind of value. The first path with a value counts. `certain` is a table.
 
 Each name may begin with a capital, as in the `Question,Answer` of a spreadsheet.
 """
 
 
 def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, option: str = "") -> Any:
-    """`first_value`; without a value InvalidRow, with the option that names another column."""
+    """`first_value`, or InvalidRow if there is none. Its message has the option that names another column."""
     value = first_value(row, paths)
     if value is not None:
         return value
-    there, reason = ", ".join(row) or "nothing", f"no {name}"
+    columns, reason = ", ".join(row) or "nothing", f"no {name}"
     if empty := [path for path in paths if path in row]:
         details = f": {empty[0]} is empty"
-    elif len(paths) == 1:  # which somebody named
-        reason, details = f"no column {paths[0]!r}", f" for the {name}: found {there}"
+    elif len(paths) == 1:  # a path that the user named
+        reason, details = f"no column {paths[0]!r}", f" for the {name}: found {columns}"
     else:
-        another = f" ({option} names another)" if option else ""
-        details = f": found {there}; accepted {', '.join(path for path in paths if path[0].islower())}{another}"
+        hint = f" ({option} names another)" if option else ""
+        details = f": found {columns}; accepted {', '.join(path for path in paths if path[0].islower())}{hint}"
     raise InvalidRow(where, reason, details)
 
 
@@ -38,7 +38,7 @@ def first_value(row: Mapping[str, Any], paths: Iterable[str]) -> Any:
 
 
 def present(row: Mapping[str, Any], paths: Iterable[str]) -> tuple[str, ...]:
-    """The paths at which the row may have a value, by its columns: of some forty names a row has about five."""
+    """The paths at which the row may have a value, by its columns: about five of some forty paths."""
     return _present(tuple(row), tuple(paths))
 
 
@@ -52,6 +52,6 @@ def value_at(row: Mapping[str, Any], path: str) -> Any:
     if path in row:
         return row[path]
     value: Any = row
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
     return value

@@ -1,4 +1,4 @@
-"""How responses end: finish reasons of servers and files, end marks of models, and where a base model goes on."""
+"""How responses end: finish reasons of servers and files, end marks of models, and new questions of base models."""
 
 import re
 from typing import Any
@@ -10,8 +10,8 @@ CUT_OFF = frozenset(
 """Finish reasons, in small letters, of a response at its limit of tokens: OpenAI's, Anthropic's, Gemini's, Mistral's,
 transformers', slime's; and flags."""
 FAILED = frozenset("abort aborted error content_filter safety recitation blocklist prohibited_content".split())
-"""Those of a response that the server ended: vLLM and SGLang, such as to load new weights, and providers whose filter
-removes text."""
+"""Finish reasons of a response that the server ended: vLLM and SGLang, for example to load new weights, and providers
+whose filter removes text."""
 
 _END_MARK = re.compile(
     r"<\|(?:im_end|endoftext|end_of_text|eot_id)\|>|<｜end▁of▁sentence｜>|<end_of_turn>|</s>(?=\s*(?:\Z|<))"
@@ -22,7 +22,7 @@ _TOOL = re.compile(r"<tool_response>|<\|im_start\|>(?:tool|environment)|<\|start
 # asks chat models and has no stop text.
 NEXT_QUESTION = ("\nQuestion:", "\nQ:", "\nProblem:")
 EMPTY = {False: 1, True: 8}
-"""The most tokens of a response without text, by whether it continues a text: an end token, and there a stop text."""
+"""Maximum number of tokens of a response without text: an end token, or 8 for a stop text if it continues a text."""
 _THOUGHT_OR_CODE = re.compile(r"<think>|```|^(?:def|import|print|#include)\b", re.MULTILINE)
 
 
@@ -32,17 +32,17 @@ def is_cut_off(reason: Any) -> bool:
 
 
 def until_end_mark(text: str) -> str:
-    """The text up to the first mark with which its model ends a turn; a trajectory in one text goes on after it."""
+    """The text up to the first end mark of its model. A trajectory, in which a tool's turn follows, is not cut."""
     mark = _END_MARK.search(text)
     return text[: mark.start()] if mark and not _TOOL.search(text, mark.end()) else text
 
 
 def until_next_question(text: str, question: str = "", stop: tuple[str, ...] = NEXT_QUESTION) -> str:
-    """The text up to where a base model goes on with a question of its own, which is none of its answer.
+    """The text up to where a base model continues with a new question, which does not belong to its answer.
 
-    A thought or code may have such a line, and a response may restate its `question`.
+    Nothing is cut from a text with a thought or code, which may have such a line, or if it restates its `question`.
     """
-    ends = [at for label in stop if (at := text.find(label)) > 0 and text[:at].strip()]
-    rest = text[min(ends, default=len(text)) :]
-    restated = bool(question.strip()) and question.strip() in rest
-    return text if not rest or restated or _THOUGHT_OR_CODE.search(text) else text[: -len(rest)].rstrip()
+    ends = [position for label in stop if (position := text.find(label)) > 0 and text[:position].strip()]
+    ending = text[min(ends, default=len(text)) :]
+    restated = bool(question.strip()) and question.strip() in ending
+    return text if not ending or restated or _THOUGHT_OR_CODE.search(text) else text[: -len(ending)].rstrip()

@@ -1,4 +1,4 @@
-"""What is stored: files that are complete or absent, JSON Lines, and folders that one process uses at a time."""
+"""Storage: files that are complete or absent, JSON Lines, and folders that one process uses at a time."""
 
 import contextlib
 import errno
@@ -47,7 +47,7 @@ def write_parts(path: Path, parts: Iterable[bytes]) -> None:
 
 @contextlib.contextmanager
 def named_in_errors(path: Path) -> Iterator[None]:
-    """Name this file or folder in an OSError of the block: that of a full disk names none."""
+    """Name this file or folder in an OSError of the block: the error of a full disk names no file."""
     try:
         yield
     except OSError as e:
@@ -82,8 +82,8 @@ def check_folder(path: Path) -> None:
 def lock(folder: Path, wait: bool = False) -> IO[str]:
     """Lock `folder` against other processes until the returned file is closed or this process ends.
 
-    Where another process has the lock: DiverError, or with `wait` this one waits for it.
-    A file system without locks, as some clusters have, is a note on standard error: then it is up to the user.
+    If another process has the lock, this one raises DiverError, or waits for it with `wait`.
+    On a file system without locks, as on some clusters, a note on standard error asks the user to take care.
     """
     file = open(folder / ".lock", "a+")  # noqa: SIM115
     try:
@@ -137,8 +137,8 @@ def _plain(value: Any) -> Any:
 
 def number(value: Any) -> float:
     """A finite number as a float; NaN for everything else, so that an odd value never breaks a reader."""
-    known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-    return float(value) if known else math.nan
+    is_finite = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return float(value) if is_finite else math.nan
 
 
 def table(row: Any, *keys: str) -> dict[str, Any]:
@@ -202,8 +202,8 @@ def _loaded(where: str, content: bytes) -> Any:
         return json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:  # ValueError: e.g. a number of over 4,300 digits
         expected = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
-        lines = "; name a file of JSON Lines .jsonl" if "Extra data: line 2" in str(error) else ""
-        raise InvalidRow(where, f"not {expected}", f" ({error}){lines}") from error
+        hint = "; name a file of JSON Lines .jsonl" if "Extra data: line 2" in str(error) else ""
+        raise InvalidRow(where, f"not {expected}", f" ({error}){hint}") from error
 
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -313,9 +313,10 @@ class WorkFolder:
         """Make the folder, lock it against other processes, and write config.json if it is missing."""
         make_folder(self.path)
         self._lock = self._lock or lock(self.path)
-        for part in self.path.rglob(".*.part"):  # a partial file that a kill left behind
-            if part.is_file() and not part.name.startswith(".report.html."):
-                part.unlink()
+        for file in self.path.rglob(".*.part"):  # partial files that a kill left behind
+            # Another process may be writing the report at this moment.
+            if file.is_file() and not file.name.startswith(".report.html."):
+                file.unlink()
         if self._file.exists():
             self._take_over()
         else:
@@ -335,17 +336,17 @@ class WorkFolder:
     def _take_over(self) -> None:
         """Read the existing config.json, if it has the same identity."""
         stored, mine = read_json(self._file), self.config["identity"]
-        known = stored.get("identity")
-        if not isinstance(known, dict):
+        fields = stored.get("identity")
+        if not isinstance(fields, dict):
             raise DiverError(f"{self._file}: is not the config.json of a run; choose another {self.option}")
-        theirs = {key: self._defaults.get(key) for key in mine} | known
+        theirs = {key: self._defaults.get(key) for key in mine} | fields
         changed = sorted(key for key in {*mine, *theirs} if mine.get(key) != theirs.get(key))
-        if changed and mine.keys().isdisjoint(known):
-            kind = next((kind for key, kind in KINDS.items() if key in known), "other work")
+        if changed and mine.keys().isdisjoint(fields):
+            kind = next((kind for key, kind in KINDS.items() if key in fields), "other work")
             raise DiverError(f"{self.path}: has {kind}; choose another {self.option}")
         if changed:
-            # A name decides which other keys there are, so it comes first, and keys that only one of the two has last.
-            changed.sort(key=lambda key: (not key.endswith(("engine", ".name")), key not in mine or key not in known))
+            # A name determines which other keys exist, so it comes first. Keys that only one of the two has come last.
+            changed.sort(key=lambda key: (not key.endswith(("engine", ".name")), key not in mine or key not in fields))
             changes = "; ".join(f"{key} was {theirs.get(key)!r}, now {mine.get(key)!r}" for key in changed[:4])
             raise DiverError(f"{self.path}: has {self.content} ({changes}); choose another {self.option}{self.anew}")
         self.config = stored

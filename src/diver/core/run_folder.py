@@ -83,7 +83,7 @@ def rollout_row(step: int, index: int, group: Group, rollout: Rollout) -> dict[s
 
 
 def groups_from_rows(rows: Rows) -> list[Group]:
-    """Groups from rows with their places: consecutive rows of one step, group and problem whose sample index rises.
+    """The groups of rows. Consecutive rows of one step, group and problem with a rising sample index are a group.
 
     Rows of older runs have no `group`. In them, two adjacent groups of one problem are read as one if all sample
     indices of the first are below those of the second, which a selection may cause.
@@ -99,11 +99,11 @@ def groups_from_rows(rows: Rows) -> list[Group]:
         rollout = _rollout(row, where)
         meta = {"step": row["step"]} if isinstance(row.get("step"), int) else {}
         name, prompt, answer = (str(row.get(key) or "") for key in ("problem", "prompt", "answer"))
-        of = row.get("group"), Problem(name, prompt, answer, meta=meta)
-        if groups and groups[-1][0] == of and groups[-1][1][-1].index < rollout.index:
+        identity = row.get("group"), Problem(name, prompt, answer, meta=meta)
+        if groups and groups[-1][0] == identity and groups[-1][1][-1].index < rollout.index:
             groups[-1][1].append(rollout)
         else:
-            groups.append((of, [rollout]))
+            groups.append((identity, [rollout]))
     return [Group(problem, tuple(rollouts), str(problem.prompt)) for (_, problem), rollouts in groups]
 
 
@@ -150,17 +150,17 @@ def trained_counts(groups: Iterable[Group]) -> Counter[bool | None]:
 
 
 def trained_note(counts: Counter[bool | None], path: Path) -> str:
-    """Which part of the rollouts of a run was trained on, in words; empty where it was all of them.
+    """A note on how many rollouts of a run were trained on; empty if all of them were.
 
-    `counts` has how many rollouts have each value of `trained`. Rows of earlier versions have none, and are those that
-    were trained on. A config.json at `path`, or above it, says whether the method left anything out.
+    `counts` has the number of rollouts with each value of `trained`. Earlier versions wrote no such value, and only the
+    rollouts that were trained on. A config.json at `path`, or above it, says whether the method left any out.
     """
     if counts[False]:
         return f"{counts[True]:,} of {counts.total():,} responses were trained on (column trained), and all are read"
     config = next((c for f in (path, *path.resolve().parents[:2]) if (c := f / "config.json").is_file()), None)
     selection = table(read_json(config), "recipe", "method", "selection") if config else {"keep": "unknown"}
-    kept = {selection.get("keep", "all"), selection.get("outcomes", "all")}
-    if not counts[None] or not (selection.get("filter_groups") or kept != {"all"}):
+    modes = {selection.get("keep", "all"), selection.get("outcomes", "all")}
+    if not counts[None] or not (selection.get("filter_groups") or modes != {"all"}):
         return ""
     return f"{counts[None]:,} responses are of an earlier version, which wrote only those that were trained on"
 
@@ -180,7 +180,7 @@ def set_aside(folder: Path) -> None:
 
 
 def is_aside(folder: Path) -> bool:
-    """Whether `set_aside` has renamed this folder: it is called FOLDER.1, and its run was made in a FOLDER."""
+    """Whether `set_aside` has renamed this folder: it is called FOLDER.N, and its config.json names a FOLDER."""
     config = folder / "config.json"
     if not folder.suffix[1:].isdigit() or not config.is_file():
         return False
@@ -194,11 +194,11 @@ def runs_in(folder: Path) -> list[Path]:
 
 def find_runs(path: Path) -> list[Path]:
     """The run folder `path`, or the run folders in it. DiverError if there is none."""
-    found = [path] if (path / "config.json").is_file() else runs_in(path)
-    if not found:
-        kind = "is neither a run folder nor a folder of run folders"
-        raise DiverError(f"{path}: {kind}" if path.exists() else no_file(path))
-    return found
+    folders = [path] if (path / "config.json").is_file() else runs_in(path)
+    if not folders:
+        reason = "is neither a run folder nor a folder of run folders"
+        raise DiverError(f"{path}: {reason}" if path.exists() else no_file(path))
+    return folders
 
 
 def given_name(text: str) -> tuple[str, Path]:
@@ -212,7 +212,7 @@ def given_name(text: str) -> tuple[str, Path]:
 
 
 def run_name(folder: Path) -> str:
-    """The last part of its path, or PARENT/seed_N for a run of several seeds."""
+    """The name of a run: the last part of its path, or PARENT/seed_N for a run of several seeds."""
     path = folder.resolve() if folder.name in ("", "..") else folder
     return f"{path.absolute().parent.name}/{path.name}" if re.fullmatch(r"seed_\d+", path.name) else path.name
 
@@ -262,12 +262,12 @@ class RunFolder(WorkFolder):
         Their rows of metrics.jsonl are appended to metrics.replaced.jsonl, and one line on standard error says so.
         """
         rows = self.rows("metrics.jsonl")
-        if words := self.done_again(step):
+        if note := self.done_again(step):
             with JsonlLog(self.path / REPLACED) as replaced:
                 for row in rows:
                     if row["step"] > step:
                         replaced.append(row)
-            print(words, file=sys.stderr)
+            print(note, file=sys.stderr)
         if (self.path / "metrics.jsonl").exists():
             write_jsonl(self.path / "metrics.jsonl", (row for row in rows if row["step"] <= step))
         for folder, suffix in (("rollouts", ".jsonl"), ("eval", ".json")):
@@ -277,10 +277,10 @@ class RunFolder(WorkFolder):
 
     def done_again(self, step: int) -> str:
         """One line on the steps with a row after `step`, the last checkpoint; empty if there are none."""
-        if not (again := [done for done in self.steps() if done > step]):
+        if not (later := [done for done in self.steps() if done > step]):
             return ""
         since = f"after step {step}, the last checkpoint" if step else "at step 1, since there is no checkpoint"
-        steps = f"step {again[0]} is" if len(again) == 1 else f"steps {again[0]} to {again[-1]} are"
+        steps = f"step {later[0]} is" if len(later) == 1 else f"steps {later[0]} to {later[-1]} are"
         return f"{self.path}: goes on {since}; {steps} done again, the rows so far are kept in {REPLACED}"
 
     def add_to_row(self, step: int, values: Mapping[str, Any]) -> None:
@@ -299,10 +299,10 @@ class RunFolder(WorkFolder):
         write_text(self.path / "eval" / f"step_{step:04d}.json", to_json(result, indent=1))
 
     def evaluated(self, step: int, samples: int) -> bool:
-        """Whether there is an evaluation after `step` with at least `samples` samples a problem, also in its row."""
+        """Whether an evaluation after `step` with at least `samples` samples per problem is stored, also in its row."""
         path = self.path / "eval" / f"step_{step:04d}.json"
-        named = {name for row in self.rows("metrics.jsonl") if row["step"] == step for name in row}
-        return "eval/pass@1" in named and path.is_file() and int(read_json(path)["samples"]) >= samples
+        metrics = {name for row in self.rows("metrics.jsonl") if row["step"] == step for name in row}
+        return "eval/pass@1" in metrics and path.is_file() and int(read_json(path)["samples"]) >= samples
 
     def evaluation_log(self, step: int, kind: str) -> JsonlLog:
         """The log of the evaluation after `step`; `kind` is generations or grades."""
@@ -390,5 +390,5 @@ def metrics_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Rows of metrics.jsonl as float64, one row per step, one column per metric; NaN if a value is not a number."""
     import pandas as pd
 
-    by_step = {int(row["step"]): {name: number(v) for name, v in row.items() if name != "step"} for row in rows}
-    return pd.DataFrame(list(by_step.values()), index=list(by_step), dtype=float).sort_index()
+    metrics = {int(row["step"]): {name: number(v) for name, v in row.items() if name != "step"} for row in rows}
+    return pd.DataFrame(list(metrics.values()), index=list(metrics), dtype=float).sort_index()

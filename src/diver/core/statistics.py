@@ -37,9 +37,9 @@ class Estimate(NamedTuple):
         return self._replace(low=float(np.clip(self.low, low, high)), high=float(np.clip(self.high, low, high)))
 
     def text(self, scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
-        """`mean [low, high]` times `scale`; the mean alone if there is no interval, a dash where nothing is known.
+        """`mean [low, high]` times `scale`; the mean alone without an interval, and a dash for an unknown mean.
 
-        `sign` is that of a format, such as "+", and for the mean.
+        `sign` is that of a format, such as "+", and applies to the mean.
         """
         if np.isnan(self.mean):
             return "–"
@@ -135,11 +135,11 @@ def effective_number(diversity: float) -> float:
 
 
 WIDE = 0.2
-"""The widest interval of a fraction that is not remarked on."""
+"""The widest interval of a fraction without a remark."""
 
 
 def enough(rows: Iterable[tuple[str, Estimate, int]]) -> str:
-    """How many problems would do, in a sentence, where the widest 95 % interval of fractions is wider than `WIDE`.
+    """A sentence on how many problems are enough, if the widest 95 % interval of the fractions exceeds `WIDE`; else "".
 
     Args:
         rows: a label, its estimate and the number of problems, for each of the fractions.
@@ -148,8 +148,8 @@ def enough(rows: Iterable[tuple[str, Estimate, int]]) -> str:
     if not widths:
         return ""
     width, label, problems = max(widths)
-    most = math.ceil(problems * (width / WIDE) ** 2)  # the width falls with the root of the number
-    return f"{label} has an interval of {100 * width:.0f} points: about {most:,} problems, not {problems:,}, give 20."
+    needed = math.ceil(problems * (width / WIDE) ** 2)  # the width falls with the root of the number
+    return f"{label} has an interval of {100 * width:.0f} points: about {needed:,} problems, not {problems:,}, give 20."
 
 
 DISTINCT = {True: "distinct", False: "written differently"}
@@ -206,10 +206,10 @@ def by_problem(problems: Iterable[Hashable], values: ArrayLike) -> np.ndarray:
     """
     numbers: dict[Hashable, int] = {}
     number = np.array([numbers.setdefault(problem, len(numbers)) for problem in problems], dtype=np.intp)
-    found = np.asarray(values, dtype=np.float64)
-    known = ~np.isnan(found)
-    counts = np.bincount(number[known], minlength=len(numbers))
-    sums = np.bincount(number[known], found[known], len(numbers))
+    y = np.asarray(values, dtype=np.float64)
+    is_known = ~np.isnan(y)
+    counts = np.bincount(number[is_known], minlength=len(numbers))
+    sums = np.bincount(number[is_known], y[is_known], len(numbers))
     return np.divide(sums, counts, out=np.full(len(numbers), np.nan), where=counts > 0)
 
 
@@ -312,10 +312,10 @@ def ends(
 def _difference(y: np.ndarray, level: float, few: float, coins: bool) -> tuple[np.ndarray, np.ndarray]:
     """The ends of the interval of a mean of values in [-1, 1], [..., seeds, problems]."""
     mean, half = y.mean((-2, -1)), _half_width(y, level)
-    parts = [np.maximum(sign * y, 0) for sign in (1, -1)]
-    gain, loss = (part.mean((-2, -1)) for part in parts)
-    (gain_low, gain_high), (loss_low, loss_high) = (_share(part, level, coins=coins) for part in parts)
-    h1, h2 = (_half_width(part, level) for part in parts)
+    sides = [np.maximum(sign * y, 0) for sign in (1, -1)]
+    gain, loss = (side.mean((-2, -1)) for side in sides)
+    (gain_low, gain_high), (loss_low, loss_high) = (_share(side, level, coins=coins) for side in sides)
+    h1, h2 = (_half_width(side, level) for side in sides)
     with np.errstate(divide="ignore", invalid="ignore"):  # correlation of the two means; 0 if one of them is constant
         correlation = np.nan_to_num((h1**2 + h2**2 - half**2) / (2 * h1 * h2), nan=0.0, posinf=0, neginf=0)
     r = np.clip(correlation, -1, 1)
@@ -349,7 +349,7 @@ def _share(y: np.ndarray, level: float, pseudo: float = 0.0, coins: bool = False
     def quantile(q: float) -> np.ndarray:
         """p with P(X > x) + P(X = x) / 2 = q of a binomial with n coins, by bisection."""
         low, high = np.zeros_like(mean), np.ones_like(mean)
-        for _ in range(40):
+        for _ in range(40):  # to 2^-40
             p = (low + high) / 2
             above = np.where(x < n, betainc(x + 1, np.maximum(n - x, 1e-300), p), 0)
             from_x = np.where(x > 0, betainc(np.maximum(x, 1e-300), n - x + 1, p), 1)
@@ -364,10 +364,10 @@ def _half_width(y: np.ndarray, level: float, pseudo: ArrayLike = 0.0, worst: Arr
     """Half of Student's interval of the mean of y [..., seeds, problems], for new seeds and new problems: [...].
 
     Over one seed, or one column, that is t s / sqrt(n). Over both, it uses the mean squares of a two-way layout. The
-    variance of the mean is the variance of problems plus what the seeds vary beyond the residual. Each part is known
-    from few numbers, so t has Satterthwaite's degrees of freedom, and the interval is at least the one that combines
-    the quantiles of both parts. With fewer than 5 seeds the variance is at least that of the seeds alone. `pseudo`
-    problems of the variance `worst` are counted with the others.
+    variance of the mean is the variance of problems plus what the seeds vary beyond the residual. Each part is
+    estimated from few numbers, so t has Satterthwaite's degrees of freedom. The interval is at least the one that
+    combines the quantiles of both parts. With fewer than 5 seeds the variance is at least that of the seeds alone.
+    `pseudo` problems of the variance `worst` are counted with the others.
     """
     from scipy.special import stdtrit
 

@@ -45,27 +45,29 @@ def counted(number: int, noun: str) -> str:
 
 
 def clean(value: Any) -> str:
-    """A value as text that is safe to display. Characters that are not become U+FFFD: models and data sets write escape
-    sequences."""
+    """A value as text that is safe to display. Models and data sets may write escape sequences, so unsafe characters
+    become U+FFFD."""
     return _UNSAFE.sub("\ufffd", str(value).replace("\r\n", "\n"))
 
 
 class Measure(NamedTuple):
-    """A column of numbers: `name` as data has it, `title` as text has it; text shows them times `scale`."""
+    """A column of numbers: `name` in data, `title` in text. Text shows the numbers times `scale`."""
 
     name: str
     title: str = ""
     scale: float = 1.0
     digits: int = 1
     sign: str = ""
-    """"+" for a difference: positive ones have a sign, too."""
+    """"+" for a difference: positive numbers have a sign, too."""
     best: bool = False
-    """The higher, the better: LaTeX shows the highest mean of the column in bold."""
+    """Whether higher is better: LaTeX shows the highest mean of the column in bold."""
 
     def text(self, cell: Cell, uncertainty: Uncertainty = "interval") -> str:
         """The text of a cell; a dash for an unknown value.
 
-        uncertainty: how an Estimate is shown: with its interval, with half its width behind a ±, or the mean alone.
+        Args:
+            cell: a cell of the column.
+            uncertainty: how an Estimate is shown: with its interval, with half its width after a ±, or the mean alone.
         """
         if isinstance(cell, Estimate):
             if uncertainty == "interval" or math.isnan(cell.low):
@@ -92,9 +94,9 @@ class Table:
 
     @classmethod
     def of_columns(cls, of: str, names: Iterable[str], columns: Mapping[Measure, Sequence[Cell]]) -> "Table":
-        """A table from its columns, each with a cell for every name. A column without any value is left out."""
-        known = {measure: cells for measure, cells in columns.items() if any(cell is not None for cell in cells)}
-        return cls(of, [*known], dict(zip(names, zip(*known.values(), strict=True), strict=True)))
+        """A table from its columns, each with a cell for every name. A column without values is left out."""
+        filled = {measure: cells for measure, cells in columns.items() if any(cell is not None for cell in cells)}
+        return cls(of, [*filled], dict(zip(names, zip(*filled.values(), strict=True), strict=True)))
 
     def text(self) -> list[list[str]]:
         """The header and the rows as text."""
@@ -110,19 +112,19 @@ class Table:
         return [["", *names], *map(list, rows)]
 
     def best(self) -> set[tuple[int, int]]:
-        """(Row, measure) of the highest mean of each measure with `best`, and of the means that print the same.
+        """(Row, measure) of the highest mean of each measure with `best`, and of the means that are printed alike.
 
-        A measure whose means all print the same has none.
+        A measure whose means are all printed alike has none.
         """
-        found = set()
+        places = set()
         for i, measure in enumerate(self.measures):
             cells = [cells[i] for cells in self.rows.values()]
             means = [cell.mean if isinstance(cell, Estimate) else math.nan for cell in cells]
-            known = [mean for mean in means if not math.isnan(mean)]
-            if measure.best and len({*map(measure.text, known)}) > 1:
-                top = measure.text(max(known))
-                found |= {(row, i) for row, mean in enumerate(means) if measure.text(mean) == top}
-        return found
+            numbers = [mean for mean in means if not math.isnan(mean)]
+            if measure.best and len({*map(measure.text, numbers)}) > 1:
+                top = measure.text(max(numbers))
+                places |= {(row, i) for row, mean in enumerate(means) if measure.text(mean) == top}
+        return places
 
     def records(self) -> list[dict[str, Cell]]:
         """Each row as data. An Estimate becomes its mean, NAME_low and NAME_high. Unknown values are None."""
@@ -180,8 +182,8 @@ def _latex(table: Table) -> str:
     body = [[name, *(_MINUS.sub("$-$", cell) for cell in cells)] for name, *cells in body]
     bold = table.best()
     for row, column in bold:
-        mean, space, rest = body[row][column + 1].partition(" ")
-        body[row][column + 1] = rf"\textbf{{{mean}}}{space}{rest}"
+        mean, space, interval = body[row][column + 1].partition(" ")
+        body[row][column + 1] = rf"\textbf{{{mean}}}{space}{interval}"
     lines = [" & ".join(cells) + r" \\" for cells in (titles, *body)]
     lines = [f"{{}}{line}" if line.startswith(("[", "*")) else line for line in lines]  # not an argument of \\
     rule = "% Bold: the highest mean of the column, whether or not its difference from the others is significant.\n"
