@@ -87,15 +87,15 @@ def at_once(calls: Sequence[Callable[[], Any]], limits: Sequence[float]) -> list
             results[i] = calls[i]()
         except Exception as error:  # the user's code may raise anything
             results[i] = error
-        except BaseException as error:  # sys.exit would end this thread, and in the caller's the run, without a word
+        except BaseException as error:  # sys.exit would end this thread, or the run in the caller's, without a message
             results[i] = RuntimeError(f"{type(error).__name__}: {error}").with_traceback(error.__traceback__)
 
     threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(len(calls))]
-    begun = time.monotonic()
+    start = time.monotonic()
     for thread in threads:
         thread.start()
     for thread, limit in zip(threads, limits, strict=True):
-        thread.join(max(0.0, begun + limit - time.monotonic()))
+        thread.join(max(0.0, start + limit - time.monotonic()))
     return [*results]  # a copy, to which a late call does not write
 
 

@@ -1,6 +1,6 @@
-"""Names whose objects are imported at their first use: by the place where each is defined.
+"""Names whose objects are imported at first use, from the module that defines each.
 
-A room adds to another without an import, and a package names what its modules define.
+So a package can add a name to another without an import, and export names that its modules define.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ GRADERS: dict[str, str] = {}
 
 
 def on_first_use(package: str, defined_in: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package, by the module of it that defines each name."""
+    """The `__getattr__` of a package. `defined_in` has the module of the package that defines each name."""
 
     def get(name: str) -> Any:
         if name not in defined_in:

@@ -1,4 +1,4 @@
-"""The installed software: which extra provides a missing package, and what is recorded of it beside a result."""
+"""The installed software: the extra that provides a missing package, and the versions recorded with a result."""
 
 import datetime
 import importlib.metadata
@@ -29,14 +29,14 @@ PACKAGES = {package: extra for extra, packages in EXTRAS.items() for package in 
 
 
 def require(*packages: str) -> None:
-    """Raises DiverError, before any work, for the first of these that is not installed."""
+    """Raises DiverError, before any work, for the first of these packages that is not installed."""
     for package in packages:
         if find_spec(package) is None:
             raise DiverError(missing(package))
 
 
 def missing(package: str) -> str:
-    """One line: what is not installed, and what to do."""
+    """One line that names the package and the command that installs it."""
     return f"{package}: not installed, but this needs it: {install(PACKAGES[package])}"
 
 
@@ -54,11 +54,11 @@ STUDIES = {
     "policies": ("maze", "graph-coloring", "maze-cells"),
     "testbeds": ("textworld",),
 }
-"""Kind of entry points, of the group diver.KIND -> the names that diver-studies, the distribution of studies/, adds."""
+"""Names that the distribution diver-studies (studies/) adds to each kind of entry points, whose group is diver.KIND."""
 
 
 def added(kind: str) -> dict[str, EntryPoint]:
-    """What the installed packages add to a kind of entry points, by name."""
+    """The entry points of a kind that the installed packages add, by name."""
     return {entry.name: entry for entry in sorted(entry_points(group=f"diver.{kind}"))}
 
 
@@ -76,7 +76,7 @@ ENGINES = ("trl", "accelerate", "peft", "bitsandbytes", "deepspeed", "verl", "ra
 def provenance() -> dict[str, Any]:
     """`started` (UTC, ISO 8601), `commit` and `versions` of a result; they are recorded and never compared."""
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    engines = {name: found for name in ENGINES if (found := version(name))}
+    engines = {name: installed for name in ENGINES if (installed := version(name))}
     versions = {"python": platform.python_version(), **{name: version(name) for name in RECORDED}, **engines}
     return {"started": started, "commit": commit(), "versions": versions}
 
@@ -96,9 +96,9 @@ def commit() -> str | None:
         "rev-parse HEAD",
         "status --porcelain -uno .",
     )
-    how: Any = {"cwd": Path(__file__).parents[1], "stderr": subprocess.DEVNULL, "text": True, "timeout": 10}
+    options: Any = {"cwd": Path(__file__).parents[1], "stderr": subprocess.DEVNULL, "text": True, "timeout": 10}
     try:
-        _, head, changes = (subprocess.check_output(["git", *words.split()], **how) for words in commands)
+        _, head, changes = (subprocess.check_output(["git", *command.split()], **options) for command in commands)
         return head.strip() + ("+" if changes else "")
     except (OSError, subprocess.SubprocessError):
         return None

@@ -17,6 +17,7 @@ from diver.core.tables import Table
 from diver.core.types import DiverError
 
 COLOURS = ("#2456c5", "#c2571a", "#1f8a5b", "#8a4fbf", "#b3232f", "#5c6470", "#0e8fa8", "#a8862b", "#d0569a", "#1b1f24")
+# Without the date, and for PNG the version of matplotlib, so that the same data gives the same bytes.
 UNDATED: Mapping[str, dict[str, Any]] = {
     "svg": {"Date": None},
     "pdf": {"CreationDate": None},

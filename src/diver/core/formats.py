@@ -52,8 +52,8 @@ def read_parquet(path: Path) -> Rows:
 
 
 def read_csv(path: Path, keep_empty: bool = False) -> Rows:
-    """Values are texts; those that are empty are left out, or kept as such."""
-    csv.field_size_limit(sys.maxsize)
+    """The rows of a CSV file. Values are texts, and empty ones are left out unless `keep_empty`."""
+    csv.field_size_limit(sys.maxsize)  # a response may exceed the default of 131,072 characters
     number = 0
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -61,10 +61,10 @@ def read_csv(path: Path, keep_empty: bool = False) -> Rows:
             # Excel writes `;` where a comma is the decimal point.
             delimiter = next((mark for mark in ";\t" if mark in header and "," not in header), ",")
             file.seek(0)
-            # Not strict, an unclosed quote swallows all following rows.
+            # If not strict, an unclosed quote swallows all following rows.
             reader = csv.DictReader(file, delimiter=delimiter, strict=True)
-            if twice := [name for name, count in Counter(reader.fieldnames or ()).items() if name and count > 1]:
-                raise DiverError(f"{path}: has more than one column {twice[0]!r}; rename all but one")
+            if duplicates := [name for name, count in Counter(reader.fieldnames or ()).items() if name and count > 1]:
+                raise DiverError(f"{path}: has more than one column {duplicates[0]!r}; rename all but one")
             for number, row in enumerate(reader, start=1):
                 if None in row or None in row.values():
                     short = "has fewer fields than the header, as if cut off; an empty field needs its comma"
@@ -80,29 +80,29 @@ def read_csv(path: Path, keep_empty: bool = False) -> Rows:
 def numbered(path: Path, content: Any) -> Rows:
     """The rows of a list, or of the only list of objects in an object, each with its place.
 
-    A table of W&B, whose rows are lists, has its names under `columns`. If there are several such lists, the one with
-    a usual name is read.
+    A table of W&B, whose rows are lists, has its column names under `columns`. If an object has several lists of
+    objects, the one with a usual name is read.
 
     Raises:
-       DiverError: no list or more than one has a usual name; the message names the keys. It is NoRows if no list has an
-       object.
+        DiverError: no list or more than one has a usual name; the message names the keys. It is NoRows if no list has
+            an object.
     """
     if isinstance(content, Mapping) and {"columns", "data"} <= content.keys():
         columns, rows = content["columns"], content["data"]
         if isinstance(columns, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows):
-            if uneven := [at for at, row in enumerate(rows, start=1) if len(row) != len(columns)]:
+            if uneven := [position for position, row in enumerate(rows, start=1) if len(row) != len(columns)]:
                 raise DiverError(f"{path}, data, row {uneven[0]}: must have a value for each of {len(columns)} columns")
             content = [dict(zip(columns, row, strict=True)) for row in rows]
     place, rows = str(path), content
     kind: type[DiverError] = DiverError
     if isinstance(content, Mapping):
         lists = {name: value for name, value in content.items() if isinstance(value, list)}
-        of_objects = [name for name, rows in lists.items() if any(isinstance(row, Mapping) for row in rows)]
-        usual = [name for name in of_objects if name in ROWS]
-        kind = kind if of_objects else NoRows
-        chosen = next((names for names in (of_objects, usual, [*lists]) if len(names) == 1), None)
+        tables = [name for name, rows in lists.items() if any(isinstance(row, Mapping) for row in rows)]
+        usual = [name for name in tables if name in ROWS]
+        kind = kind if tables else NoRows
+        chosen = next((names for names in (tables, usual, [*lists]) if len(names) == 1), None)
         if chosen is None:
-            several = of_objects or [*content]
+            several = tables or [*content]
             keys = ", ".join(several[:8]) or "none"
             raise kind(
                 f"{path}: must be a list of rows, not a dict; a dict may have one list of rows, here keys are {keys}"

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 
 class Later:
-    """Stands for a pattern; its attributes are those of the compiled one."""
+    """A stand-in for a pattern. Its attributes are those of the compiled pattern."""
 
     def __init__(self, pattern: str, flags: int) -> None:
         self._given = pattern, flags
@@ -20,5 +20,5 @@ class Later:
 
 
 def compile_later(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """As `re.compile`, at the first use: a pattern of 30,000 characters takes a second, in each process."""
+    """`re.compile` at the first use: compiling 30,000 characters takes a second in each process."""
     return cast(re.Pattern[str], Later(pattern, flags))

@@ -34,7 +34,7 @@ class _Lines(tqdm):
 def progress_bar(
     total: int, title: str, unit: str, *, done: int = 0, keep: bool = False, show: bool = True, bursts: bool = False
 ) -> tqdm:
-    """A bar on standard error of `total` units, `done` of which are done already; `keep` leaves it there at the end.
+    """A bar on standard error for `total` units, of which `done` are done. `keep` leaves the bar there at the end.
 
     With `bursts`, many units arrive at once after a long wait. The last of them is drawn too. The remaining time
     follows the mean rate, since the rate within a burst is not that of the work.
@@ -56,10 +56,10 @@ def progress_bar(
 def progress(
     items: Iterable[T], title: str, unit: str, *, done: int = 0, keep: bool = False, total: int | None = None
 ) -> Iterator[T]:
-    """The items, with a bar that counts them; `done` came before them. `total` is their number, where they have no
+    """The items, with a bar that counts them after `done` earlier ones. `total` is their number if they have no
     length."""
-    left = len(items) if isinstance(items, Sized) else total or 0
-    with progress_bar(done + left, title, unit, done=done, keep=keep) as bar:
+    remaining = len(items) if isinstance(items, Sized) else total or 0
+    with progress_bar(done + remaining, title, unit, done=done, keep=keep) as bar:
         for item in items:
             yield item
             bar.update()

@@ -1,9 +1,9 @@
-"""The one tolerance for rewards: what differs by rounding alone is equal."""
+"""The only tolerance for rewards: numbers that differ only by rounding are equal."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-# Trainers keep rewards in float32, whose rounding is 6e-8 of a number, and a reward may be a sum of some.
+# Trainers store rewards in float32, whose rounding is 6e-8 of a number, and a reward may be a sum of several numbers.
 ROUNDING = 1e-6
 # Parts that cancel, such as 0.1 + 0.2 - 0.3, leave the rounding of a part where 0 is meant. Parts are about the size of
 # the reward of a correct response, 1.

@@ -1,5 +1,5 @@
-"""Equational diversity: which fraction of a response's formulas no other response of its group has
-(section 3.3, "ED")."""
+"""Equational diversity: the fraction of a response's formulas that no other response of its group has (section 3.3,
+"ED")."""
 
 from collections import Counter
 from collections.abc import Sequence

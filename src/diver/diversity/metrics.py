@@ -1,9 +1,8 @@
 """Diversity of the responses of one group: strings (or token ids) in, one number per response out.
 
-A `Metric` gives the G responses of a group float64 [G], greater where a response differs more. `textual` and
-`equational` are what the paper rewards, `hidden-state` and `embedding` what it checks them against. A metric of
-one's own whose parameter is called `group` gets the whole `Group`: problem, answer, outcomes, tokens and
-log-probs besides texts.
+A `Metric` gives the G responses of a group float64 [G], greater where a response differs more. The paper
+rewards `textual` and `equational`, and compares them with `hidden-state` and `embedding`. A custom metric whose
+parameter is called `group` gets the `Group`, with problem, answer, outcomes, tokens and log-probs besides the texts.
 """
 
 import dataclasses
@@ -153,25 +152,25 @@ def measure(
     measured = {}
     for name in names:
         metric: Callable[[Any], Any] = resolve(name, settings)
-        given: Any
+        inputs: Any
         if name in OF_TURNS:
-            given = group
+            inputs = group
         elif name not in METRICS and _takes_group(metric):
-            given = group if settings.until == "end" else _until_answer(group, decode)
+            inputs = group if settings.until == "end" else _until_answer(group, decode)
             if (n := settings.horizon) is not None:
-                cut = [[None if x is None else x[:n] for x in (r.tokens, r.logprobs)] for r in given.rollouts]
+                cut = [[None if x is None else x[:n] for x in (r.tokens, r.logprobs)] for r in inputs.rollouts]
                 tokens, logprobs = zip(*cut, strict=True)
-                given = given.with_each(response=settings.texts(group, decode), tokens=tokens, logprobs=logprobs)
+                inputs = inputs.with_each(response=settings.texts(group, decode), tokens=tokens, logprobs=logprobs)
         elif name not in OF_NGRAMS:
-            given = settings.texts(group, decode)
+            inputs = settings.texts(group, decode)
         elif settings.tokenize == "policy":
-            given = [ids[: settings.horizon] for ids in _token_ids(group, settings.until, decode)]
+            inputs = [ids[: settings.horizon] for ids in _token_ids(group, settings.until, decode)]
         else:
-            given = [spaced(text, settings.tokenize) for text in settings.texts(group, decode)]
+            inputs = [spaced(text, settings.tokenize) for text in settings.texts(group, decode)]
         if name in METRICS:
-            measured[name] = metric(given)
+            measured[name] = metric(inputs)
         else:
-            values = call_own(f"diversity metric {name!r}, problem {group.problem.id!r}", metric, given)
+            values = call_own(f"diversity metric {name!r}, problem {group.problem.id!r}", metric, inputs)
             measured[name] = _checked(values, name, len(group))
     return measured
 
@@ -191,19 +190,19 @@ def with_diversity(
     *,
     when_read: bool = False,
 ) -> Group:
-    """The group, every rollout with these metrics in its `diversity` and no others. Arguments and errors: `measure`.
+    """The group, where the `diversity` of every rollout has exactly these metrics. Arguments and errors: `measure`.
 
     With `when_read`, a metric is measured only when it is first read."""
-    known = list(names)
+    metrics = list(names)
     if when_read:
         column = cache(lambda name: measure(group, [name], settings, decode)[name].tolist())
-        return group.with_each(diversity=[_WhenRead(known, column, i) for i in range(len(group))])
-    measured = {name: values.tolist() for name, values in measure(group, known, settings, decode).items()}
-    return group.with_each(diversity=[{name: measured[name][i] for name in known} for i in range(len(group))])
+        return group.with_each(diversity=[_WhenRead(metrics, column, i) for i in range(len(group))])
+    measured = {name: values.tolist() for name, values in measure(group, metrics, settings, decode).items()}
+    return group.with_each(diversity=[{name: measured[name][i] for name in metrics} for i in range(len(group))])
 
 
 class _WhenRead(Mapping[str, float]):
-    """The metrics of rollout `row`; `column` measures one of the group."""
+    """The metrics of rollout `row`. `column` gives the values of a metric for the group."""
 
     def __init__(self, names: Collection[str], column: Callable[[str], list[float]], row: int) -> None:
         self.names, self.column, self.row = names, column, row
@@ -237,8 +236,8 @@ def _token_ids(group: Group, until: Until, decode: Decode | None) -> list[Sequen
 def _until_answer(group: Group, decode: Decode | None) -> Group:
     """The group with every response, its tokens and its log-probs up to the end of its answer.
 
-    Without `decode` a response that goes on has no tokens and no log-probs,
-    since it is unknown which are of the answer.
+    Without `decode`, a response that continues after its answer has no tokens and no log-probs, since it is unknown
+    which of them belong to the answer.
     """
 
     def cut(rollout: Rollout) -> Rollout:
@@ -246,7 +245,7 @@ def _until_answer(group: Group, decode: Decode | None) -> Group:
             return rollout
         tokens = logprobs = None
         if rollout.tokens is not None and decode is not None:
-            # The fewest first tokens whose text holds the answer; the text grows with the tokens.
+            # The fewest first tokens whose text holds the answer, by bisection: the text grows with the tokens.
             ids = list(rollout.tokens)
             count = bisect_left(range(len(ids)), rollout.answer_end or 0, key=lambda n: len(decode(ids[:n])))
             tokens, logprobs = rollout.tokens[:count], None if rollout.logprobs is None else rollout.logprobs[:count]

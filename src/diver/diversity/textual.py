@@ -85,7 +85,7 @@ def number_tokens(responses: Sequence[Response]) -> tuple[np.ndarray, np.ndarray
     if strings:
         number = defaultdict[str, int](count().__next__).__getitem__  # a new word gets the next number
         words = (r.split() for r in responses if isinstance(r, str))
-        numbered = [np.fromiter(map(number, of_response), np.int64, len(of_response)) for of_response in words]
+        numbered = [np.fromiter(map(number, word_list), np.int64, len(word_list)) for word_list in words]
         return np.concatenate(numbered), np.array([len(r) for r in numbered])
     tokens = [np.asarray(r) for r in responses]
     for i, ids in enumerate(tokens):
@@ -98,7 +98,7 @@ def number_tokens(responses: Sequence[Response]) -> tuple[np.ndarray, np.ndarray
 def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iterator[tuple[np.ndarray, ...]]:
     """The n-grams that occur more than once in a group, for n = 1..N; arguments as `number_tokens` gives them.
 
-    N-grams that occur once are dropped, since no longer n-gram that contains one occurs twice.
+    N-grams that occur once are dropped, since a longer n-gram that contains one occurs only once, too.
 
     Yields:
         The number and the response of each occurrence, [occurrences] each, and how often each number occurs in the
@@ -117,8 +117,8 @@ def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iter
         if n:
             _, gram = np.unique(gram * base + tokens[start + n], return_inverse=True)
         seen = np.bincount(gram)
-        again = np.flatnonzero((seen > 1)[gram])
-        start, gram = start[again], gram[again]
+        repeats = np.flatnonzero((seen > 1)[gram])
+        start, gram = start[repeats], gram[repeats]
         yield gram, doc[start], seen
 
 
@@ -170,9 +170,9 @@ def textual_dissimilarity(
     responses: Sequence[Response], *, orders: int = 4, weights: Sequence[float] | None = None, symmetric: bool = False
 ) -> np.ndarray:
     """D[i, j] = 1 - BLEU(o_i, o_j), float64 [G, G] in [0, 1], with a diagonal of 0.
-    Arguments and errors: `bleu_matrix`.
 
-    BLEU is not symmetric (the brevity penalty falls on the shorter response); `symmetric`: the mean of both directions.
+    BLEU is not symmetric (the brevity penalty falls on the shorter response). With `symmetric`, D is the mean of both
+    directions. Other arguments and errors: `bleu_matrix`.
     """
     d = 1.0 - bleu_matrix(responses, orders, weights)
     return (d + d.T) / 2 if symmetric else d
@@ -233,17 +233,17 @@ def _dense(gram: np.ndarray, doc: np.ndarray, columns: int, size: int) -> np.nda
 
 
 def _pairs(gram: np.ndarray, doc: np.ndarray, size: int) -> np.ndarray:
-    """The same for rare n-grams, by the pairs of responses that have them."""
+    """The overlaps of rare n-grams, by the pairs of responses that have them, float64 [G, G]."""
     cell, count = np.unique(gram * size + doc, return_counts=True)
     gram, doc = np.divmod(cell, size)
     overlap, where, shared = np.zeros(size * size), list[np.ndarray](), list[np.ndarray]()
-    left, apart = np.arange(len(cell)), 0
+    left, distance = np.arange(len(cell)), 0
     while len(left):
-        apart += 1  # pair entries of one n-gram at this distance
-        left = left[: np.searchsorted(left, len(cell) - apart)]
-        left = left[gram[left] == gram[left + apart]]
-        where.append(doc[left] * size + doc[left + apart])
-        shared.append(np.minimum(count[left], count[left + apart]))
+        distance += 1  # pair entries of one n-gram at this distance
+        left = left[: np.searchsorted(left, len(cell) - distance)]
+        left = left[gram[left] == gram[left + distance]]
+        where.append(doc[left] * size + doc[left + distance])
+        shared.append(np.minimum(count[left], count[left + distance]))
         if not len(left) or sum(map(len, where)) > DENSE_CELLS:
             overlap += np.bincount(np.concatenate(where), np.concatenate(shared), size * size)
             where, shared = [], []
@@ -274,8 +274,8 @@ def self_bleu_diversity(
     """d(o_i) = 1 - BLEU of o_i with all other responses as its references, float64 [G] in [0, 1].
 
     1 - mean d is the Self-BLEU of the group (arXiv 1802.01886), without smoothing. An n-gram counts at most as often as
-    in the reference that has most of it. The brevity penalty is that of the closest length; of two that are as close,
-    the shorter counts. One response alone has 0. Short and empty responses, errors: as in `bleu_matrix`.
+    in the reference that has most of it. The brevity penalty is that of the closest length; of two equally close
+    lengths, the shorter counts. One response alone has 0. Short and empty responses, errors: as in `bleu_matrix`.
     """
     weight = order_weights(orders, weights)
     tokens, length = number_tokens(responses)
@@ -291,7 +291,7 @@ def self_bleu_diversity(
 
 
 def _closest(length: np.ndarray) -> np.ndarray:
-    """For each response the length nearest to its own among the others, of two the shorter, [G]."""
+    """The closest length among the other responses, for each response, [G]. The shorter of two equally close ones."""
     distance = 2 * np.abs(length[:, None] - length) + (length > length[:, None])
     np.fill_diagonal(distance, distance.max(initial=0) + 1)
     return length[distance.argmin(axis=1)]
@@ -308,5 +308,5 @@ def _matched(gram: np.ndarray, doc: np.ndarray, size: int) -> np.ndarray:
     most = count[ends]
     second = np.where(np.diff(ends, prepend=-1) > 1, count[np.maximum(ends - 1, 0)], 0)
     number = np.cumsum(last) - last
-    others = np.where(last, second[number], most[number])
-    return np.bincount(doc, np.minimum(count, others), minlength=size)
+    other_most = np.where(last, second[number], most[number])
+    return np.bincount(doc, np.minimum(count, other_most), minlength=size)

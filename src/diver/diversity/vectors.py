@@ -2,7 +2,7 @@
 
 The paper names the models and the layer of hidden states. It does not say what is averaged, nor what precedes the
 response. Ours: the mean of the last layer's states, after the final norm, over the tokens of the bare response. A model
-is loaded at the first call and kept. DiverError if it cannot be loaded.
+is loaded at the first call and cached. DiverError if it cannot be loaded.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -78,12 +78,13 @@ def hidden_states(responses: Sequence[str], settings: HiddenState, prompt: str =
 
     def encode(texts: list[str]) -> np.ndarray:
         states = np.zeros((len(texts), text_config.hidden_size), np.float32)
-        before = tokenizer(prompt, add_special_tokens=False)["input_ids"] if prompt else []
-        start = [token for token in tokenizer("")["input_ids"] if token == tokenizer.bos_token_id]
-        before = before if before[:1] == start[:1] else start + before
+        prefix = tokenizer(prompt, add_special_tokens=False)["input_ids"] if prompt else []
+        bos = [token for token in tokenizer("")["input_ids"] if token == tokenizer.bos_token_id]
+        # A rendered prompt may begin with the beginning-of-sequence token already.
+        prefix = prefix if prefix[:1] == bos[:1] else bos + prefix
         for i, ids in enumerate(tokenizer(texts, add_special_tokens=False)["input_ids"]):
             if ids:
-                tokens = torch.tensor([[*before, *ids[:longest]][-positions:]], device=model.device)
+                tokens = torch.tensor([[*prefix, *ids[:longest]][-positions:]], device=model.device)
                 with torch.inference_mode():
                     last = model(input_ids=tokens, use_cache=False).last_hidden_state[0, -len(ids[:longest]) :]
                 states[i] = last.float().mean(0).cpu().numpy()
