@@ -74,9 +74,9 @@ def command(args: Sequence[str]) -> None:
     if not evaluations:
         write_runs(arguments)
         return
-    if others := [path for path in paths if path not in evaluations]:
+    if run_paths := [path for path in paths if path not in evaluations]:
         raise DiverError(
-            f"{evaluations[0]} is an evaluation and {others[0]} is not: compare runs with runs, or evaluations with "
+            f"{evaluations[0]} is an evaluation and {run_paths[0]} is not: compare runs with runs, or evaluations with "
             "each other, which are folders of diver eval and RUN/eval/step_NNNN.json"
         )
     for name in ("baseline", "evaluations", "uncertainty"):
@@ -84,8 +84,8 @@ def command(args: Sequence[str]) -> None:
             raise DiverError(f"--{name}: is for runs, and {evaluations[0]} is an evaluation")
     write_evaluations(arguments.results, arguments, arguments.out)
     for path in evaluations:
-        for benchmark, found in of_evaluation(path):
-            arguments.notes()(f"{path}, {benchmark}: {found}")
+        for benchmark, repetition in of_evaluation(path):
+            arguments.notes()(f"{path}, {benchmark}: {repetition}")
 
 
 def write_runs(arguments: CompareArguments) -> None:
@@ -97,18 +97,18 @@ def write_runs(arguments: CompareArguments) -> None:
     if arguments.out is None and arguments.format != "markdown":
         raise DiverError(f"--format {arguments.format}: there are two tables; name a folder with --out")
     variants = by_variant(read_runs(arguments.results, arguments.evaluations))
-    found, tables, bands, notes, words = compare_runs(variants, arguments.baseline)
+    evaluations, tables, bands, notes, sentences = compare_runs(variants, arguments.baseline)
     tables = {name: dataclasses.replace(t, uncertainty=arguments.uncertainty) for name, t in tables.items()}
     print("\n".join(export(table, "markdown") for table in tables.values()))
     print(f"Pass@k in per cent, differences in points{LEGENDS[arguments.uncertainty]}.")
-    runs = [run for of in variants.values() for run in of.values()]
+    runs = [run for runs_by_seed in variants.values() for run in runs_by_seed.values()]
     repeats = [f"{run.folder}: {repetition}" for run in runs if (repetition := repeated(run))]
-    for note in [*words.values(), *notes, *repeats]:
+    for note in [*sentences.values(), *notes, *repeats]:
         print(note)
     if arguments.out:
         written = [write_table(t, arguments.out, arguments.format, name) for name, t in tables.items()]
         if figures := [*arguments.figure_paths(arguments.out, "pass_at_k")]:
-            draw(found, *figures)
+            draw(evaluations, *figures)
             if bands:
                 write_bands(bands, *arguments.figure_paths(arguments.out, "difference_over_k"))
                 figures += arguments.figure_paths(arguments.out, "difference_over_k")
@@ -120,10 +120,13 @@ def write_runs(arguments: CompareArguments) -> None:
 def write_evaluations(
     paths: Sequence[str | Path], config: Export = IN_MARKDOWN, out: Path | None = None, log: Log = print
 ) -> Table:
-    """Each evaluation against the first; `paths` are those of `read_results`, or NAME=PATH.
+    """Compare each evaluation with the first. `paths` are as in `read_results`, or NAME=PATH.
 
-    Logs the comparison, or prints its table in the format of `config`. Where `out` names a folder, writes both there,
-    and the figures of the changes of Pass@k.
+    Log the comparison, or print its table in the format of `config`. If `out` names a folder, write both there, with
+    the figures of the changes of Pass@k.
+
+    Returns:
+        The table of the comparison.
 
     Raises:
         DiverError: two evaluations have no benchmark or no problem in common.
@@ -135,26 +138,26 @@ def write_evaluations(
     if len(paths) < 2:
         raise DiverError("name two results or more, the first is the one that the others are compared with")
     base, *others = [(name or str(path), read_results(path)) for name, path in map(given_name, map(str, paths))]
-    found: dict[str, Comparison] = {}
+    comparisons: dict[str, Comparison] = {}
     bands: dict[str, Band] = {}
     texts: list[str] = []
     for name, other in others:
-        rows, of_name, text = against(*base, name, other)
-        bands |= {f"{name} minus {base[0]}, {title}": band for title, band in of_name.items()}
-        found |= {f"{name}: {row.label}" if len(others) > 1 else row.label: row for row in rows}
+        rows, new_bands, text = against(*base, name, other)
+        bands |= {f"{name} minus {base[0]}, {title}": band for title, band in new_bands.items()}
+        comparisons |= {f"{name}: {row.label}" if len(others) > 1 else row.label: row for row in rows}
         texts.append(text)
     measures = [Measure("base"), Measure("other"), Measure("change"), Measure("significant")]
     cells: dict[str, list[Cell]] = {
-        label: [row.base, row.trained, row.change, int(row.significant)] for label, row in found.items()
-    }  # Pass@k is a fraction in data, and in per cent where it is read
-    shown = [["measure", "base", "other", "change"], *([label, *row.cells()[1:]] for label, row in found.items())]
+        label: [row.base, row.trained, row.change, int(row.significant)] for label, row in comparisons.items()
+    }  # Pass@k is a fraction in data, and in per cent in text
+    shown = [["measure", "base", "other", "change"], *([label, *row.cells()[1:]] for label, row in comparisons.items())]
     table = Table("measure", measures, cells, shown)
     config.show(table, text := "\n".join(texts), log)
     if out is not None:
         write_text(out / "comparison.md", text)
         config.write(table, out, "comparison")
         if config.figures:
-            changes = {label: [row.change] for label, row in found.items() if row.is_pass}
+            changes = {label: [row.change] for label, row in comparisons.items() if row.is_pass}
             change = Measure("change", "change, in points of per cent", 100)
             write_intervals(Table("measure", [change], changes), *config.figure_paths(out, "comparison"))
             if bands:

@@ -15,7 +15,7 @@ from diver.recipe.recipe import Recipe
 
 def keys_of(args: Sequence[str]) -> str:
     """The table of the keys of a recipe in the engines that `args` name, which ends --help all."""
-    words = {part for word in args for part in word.split("=")}
+    words = {word for argument in args for word in argument.split("=")}
     return "".join(
         f"the keys of a recipe in {engine}:\n{table(engine)}\n" for engine in ("trl", "verl") if engine in words
     )
@@ -59,7 +59,7 @@ def by_trl(recipe: Recipe, args: Sequence[str], *, dry_run: bool) -> None:
 def notes_of(recipe: Recipe) -> list[str]:
     """Notes on the data and the first prompt; nothing is written. DiverError for what would stop the run.
 
-    Where the hub cannot be reached, this and what depends on it is not checked, which is a note.
+    If the hub cannot be reached, a note says so, and what depends on it is not checked.
     """
     from diver.tasks.hub import HubUnreachable
     from diver.train.prepare import prepare_and_rehearse

@@ -31,8 +31,8 @@ def main() -> None:
     for name in ("stdout", "stderr"):
         if type(stream := getattr(sys, name)) is io.TextIOWrapper:  # notebooks and tests replace these streams
             setattr(sys, name, lasting(stream))
-    os.environ["MPLBACKEND"] = "agg"  # a notebook's own may not be installed here, and figures are only saved
-    sys.path.append(os.getcwd())  # a metric named by its dotted name may live where the command is given
+    os.environ["MPLBACKEND"] = "agg"  # a notebook's backend may not be installed here, and figures are only saved
+    sys.path.append(os.getcwd())  # finds modules of the user in the current folder, such as that of a metric
     try:
         _run(sys.argv[1:])
     except KeyboardInterrupt:
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def correction(e: Exception) -> Sequence[str]:
-    """What the user can correct; nothing for another error."""
+    """Messages on what the user can correct; none for another error."""
     package = (getattr(e, "name", None) or "").partition(".")[0].replace("-", "_")
     if isinstance(e, DiverError):
         return [*map(str, e.args)]
@@ -90,7 +90,7 @@ def lasting(stream: io.TextIOWrapper) -> io.TextIOWrapper:
 
 
 def own_command(verb: str) -> Callable[[Sequence[str]], None]:
-    """The function of a verb, imported after --quiet is seen: tqdm reads NO_BARS when it is imported."""
+    """The function of a verb, imported after --quiet is read, since tqdm reads NO_BARS at its import."""
     return import_module(f"diver.cli.{verb}").command
 
 

@@ -44,7 +44,7 @@ def description(method: Method) -> str:
 
     reasons = refusals(method)
     facts = {
-        "source": f"arXiv {found}" if (found := source(method)) else "",
+        "source": f"arXiv {paper}" if (paper := source(method)) else "",
         "loss": loss_of(method),
         "needs": needs_of(method),
         "zero mean": "yes" if method.zero_mean else "no",
@@ -59,7 +59,7 @@ def description(method: Method) -> str:
 
 
 def docs(method: Method) -> list[str]:
-    """What its class, the module of its class and, where the loss is its own, the class of the loss say."""
+    """The docstrings of the method's class and module and, unless its loss is `clip`, of those of the loss."""
     kinds = [type(method), type(method.loss)] if method.loss.name != "clip" else [type(method)]
     texts = [text for kind in kinds for text in (kind.__doc__, sys.modules[kind.__module__].__doc__)]
     return [line for text in dict.fromkeys(filter(None, texts)) for line in described(inspect.cleandoc(text))]

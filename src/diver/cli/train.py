@@ -125,8 +125,8 @@ def as_toml(recipe: Recipe) -> str:
 
     def differing(table: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
         default = default if table.get("name") == default.get("name") else {}  # another loss has other defaults
-        known = {key: value for key, value in table.items() if value is not None and value != default.get(key)}
-        return {k: differing(v, default.get(k) or {}) if isinstance(v, Mapping) else v for k, v in known.items()}
+        changed = {key: value for key, value in table.items() if value is not None and value != default.get(key)}
+        return {k: differing(v, default.get(k) or {}) if isinstance(v, Mapping) else v for k, v in changed.items()}
 
     name = recipe.method.name
     tables = differing(*map(dataclasses.asdict, (recipe, make_recipe({"method": {"name": name}}))))
@@ -135,7 +135,7 @@ def as_toml(recipe: Recipe) -> str:
 
 
 def duration_of(recipe: Recipe) -> str:
-    """How long a run takes by two of its steps and a part of its first evaluation, made in a folder that is removed."""
+    """Estimate the duration of a run from two steps and a part of the first evaluation, in a temporary folder."""
     from diver.evaluate.evaluate import duration
     from diver.train.trainer import Trainer
 
@@ -153,7 +153,7 @@ def duration_of(recipe: Recipe) -> str:
 def train(recipe: Recipe, restart: bool = False) -> None:
     """Begin or resume the run of `recipe` in its folder, then write the report and print the summary.
 
-    A run whose checkpoints were removed is never begun anew in its folder: a finished one has its summary.
+    A run whose checkpoints were removed is never begun anew in its folder. If it is finished, its summary is printed.
     """
     from diver.pages.run_page import write_report
     from diver.pages.run_record import summary_table
@@ -173,7 +173,7 @@ def train(recipe: Recipe, restart: bool = False) -> None:
 
 
 def is_finished(recipe: Recipe, folder: RunFolder) -> bool:
-    """Whether nothing is left to do: trained and evaluated, or, where its checkpoints were removed, with a report."""
+    """Whether a run is complete: trained and evaluated or, if its checkpoints were removed, trained and reported."""
     steps, completed = recipe.train.steps, max(folder.steps(), default=0)
     saved = folder.saved_step()
     evaluated = not recipe.evaluate.problems or folder.evaluated(steps, recipe.evaluate.num_samples)
@@ -185,13 +185,13 @@ def is_finished(recipe: Recipe, folder: RunFolder) -> bool:
 
 
 def train_seeds(arguments: TrainArguments) -> None:
-    """A run for each seed, in parallel, then their mean and intervals over seeds and problems."""
+    """Make a run for each seed, in parallel, then print their means and intervals over seeds and problems."""
     from diver.cli.compare import command as compare
     from diver.train.parallel import Run, run_all
 
-    folder, given = arguments.recipe.folder, arguments.recipe.run
+    folder, template = arguments.recipe.folder, arguments.recipe.run
     seeds = {seed: str(folder / f"seed_{seed}") for seed in parse_seeds(arguments.seeds or "")}
-    runs = [dataclasses.replace(given, seed=seed, folder=path) for seed, path in seeds.items()]
+    runs = [dataclasses.replace(template, seed=seed, folder=path) for seed, path in seeds.items()]
     recipes = [dataclasses.replace(arguments.recipe, run=run) for run in runs]
     if (folder / "config.json").exists():
         raise DiverError(f"{folder}: is the folder of one run; choose another run.folder for those of --seeds")
@@ -200,8 +200,8 @@ def train_seeds(arguments: TrainArguments) -> None:
             set_aside(recipe.folder)
         if not (arguments.restart and arguments.dry_run):
             with contextlib.closing(open_run(recipe)) as run:  # refuses another recipe's folder before training
-                if not is_finished(recipe, run) and (words := run.done_again(run.saved_step())):
-                    print(words, file=sys.stderr)  # the run itself says it in its log
+                if not is_finished(recipe, run) and (note := run.done_again(run.saved_step())):
+                    print(note, file=sys.stderr)  # the run itself prints it to its log
     print(*notes_of(recipes[0]), sep="\n", file=sys.stderr)
     if arguments.dry_run:
         print(as_toml(arguments.recipe))
@@ -220,7 +220,7 @@ def train_seeds(arguments: TrainArguments) -> None:
 
 
 def console(folder: Path) -> Callable[[bool], None]:
-    """A `watch` of a run that prints the alerts of one seed while it trains, and its result, also if it failed."""
+    """A `watch` of a run that prints its alerts while it trains, and its result at the end, also if it failed."""
     from diver.pages.run_record import result_lines
     from diver.train.alerts import LiveAlerts
 

@@ -22,16 +22,16 @@ Given = Any  # None where it is not given
 
 
 class Tokens(NamedTuple):
-    """Tokens under the policy as it now is: all N of a mini-batch without gradient, [N], or padded rows of it, [n, T].
+    """Tokens under the current policy: all N of a mini-batch without gradient, [N], or padded rows of it, [n, T].
 
     Attributes:
-        logprobs: under the policy as it now is.
+        logprobs: under the current policy.
         old_logprobs: under the policy that sampled.
-        advantages: they broadcast over the others: [n, 1] if all tokens of a response have the same.
+        advantages: broadcast over the other tensors; [n, 1] if all tokens of a response have the same advantage.
         entropy: in nats, if the loss needs it.
         mask ([n, T]): False at padding and at tokens of the environment; only in `forward`.
         selected ([n, T]): what `select_tokens` returned; only in `forward`.
-        uniform ([N]): random numbers in [0, 1). `forward` has neither these nor the following fields.
+        uniform ([N]): random numbers in [0, 1). In `forward`, this and the following fields are None.
         lengths ([n]): the number of tokens of each row; the N tokens are in the order of the rows.
         weights ([N]): the factor of each token's loss.
         anchor: what `measure_anchor` returned.
@@ -51,7 +51,7 @@ class Tokens(NamedTuple):
 
 @settings
 class PolicyLoss:
-    """The settings of every loss. A subclass adds its own, and defines the loss of a token."""
+    """The settings of every loss. A subclass adds further settings, and defines the loss of a token."""
 
     name: str = ""
     """Its name in LOSSES, or `package.module:Class`."""
@@ -63,7 +63,7 @@ class PolicyLoss:
     """Coefficient of the entropy bonus."""
 
     metric_names: ClassVar[tuple[str, ...]] = ()
-    """The names of its own metrics, which are 0 in a step in which no row has a gradient."""
+    """Names of the metrics of this loss. They are 0 in a step in which no row has a gradient."""
     selects_tokens: ClassVar[bool] = False
     """Whether tokens are selected over a whole mini-batch before its gradient is taken."""
     needs_entropy: ClassVar[bool] = False
@@ -71,22 +71,22 @@ class PolicyLoss:
     has_anchor: ClassVar[bool] = False
     """Whether `measure_anchor` is called once in a run. Every checkpoint stores the number that it returns."""
     recomputes_logprobs: ClassVar[bool] = False
-    """Whether the old log-probs are computed anew before the first update: bfloat16 rounds by more than its bounds
-    allow."""
+    """Whether the old log-probs are recomputed before the first update: the rounding of bfloat16 exceeds the loss's
+    bounds."""
     selected_have_gradient: ClassVar[bool] = False
-    """Whether a selected token has a gradient without an advantage too."""
+    """Whether a selected token has a gradient even without an advantage."""
     selects_on_policy: ClassVar[bool] = True
     """Whether tokens are also selected in the first mini-batch of a step, when the policy equals the sampler."""
 
     common: ClassVar[dict[str, Any]] = {"aggregation": "token-mean", "kl_coef": 0.0, "entropy_coef": 0.0}
-    """Settings that the frame `common` replaces (`method.frame`); the others are unchanged."""
+    """Settings that the frame `common` replaces (`method.frame`). Other settings are unchanged."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for settings that do not fit together. One number by itself has a `Bound`."""
+        """Raises ValueError for settings that do not fit together. A single number has a `Bound`."""
 
     @property
     def entropy_top_p(self) -> float:
-        """Below 1: `entropy` is that of the nucleus, the likeliest tokens that together have this probability."""
+        """If below 1, `entropy` is that of the nucleus: the most likely tokens that together have this probability."""
         return 1.0
 
     def in_common_frame(self) -> Self:
@@ -101,11 +101,11 @@ class PolicyLoss:
         raise TypeError(f"loss {self.name!r} has no anchor")
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of each token [n, T], and its own metrics, {name: [n, T]}, each logged as policy/<name>, a mean."""
+        """The loss of each token, [n, T], and metrics, {name: [n, T]}, whose means are logged as policy/<name>."""
         raise TypeError(f"loss {self.name!r} does not say what the loss of a token is: define forward")
 
     def has_gradient(self, advantages: np.ndarray | float, selected: Tensor | None = None) -> bool:
-        """Whether the gradient of a row may differ from zero; `selected`, [T], is that of its tokens."""
+        """Whether the gradient of a row may differ from zero; `selected` [T] has what was selected of its tokens."""
         if self.selected_have_gradient and selected is not None and selected.any():
             return True
         return bool(np.any(advantages)) or self.kl_coef > 0 or self.entropy_coef != 0

@@ -1,4 +1,4 @@
-"""The clipped surrogate of PPO and GRPO, with bounds of its own above and below (paper Eq. 1; DAPO, arXiv
+"""The clipped surrogate of PPO and GRPO, with separate bounds above and below (paper Eq. 1; DAPO, arXiv
 2503.14476)."""
 
 from typing import Any, ClassVar

@@ -53,7 +53,7 @@ class SirenLoss(ClipLoss):
         return float((self._share(tokens) * tokens.entropy).sum())
 
     def select_tokens(self, tokens: Tokens) -> Tensor:
-        """What multiplies the entropy of each token in its loss, so that the gradient is that of the term: [N]."""
+        """The coefficient of each token's entropy in its loss, [N], with which the gradient is that of the term."""
         share = self._share(tokens)
         mean = (share * tokens.entropy).sum()
         return 2 * self.beta * (mean - tokens.anchor) * share / tokens.weights
@@ -63,11 +63,12 @@ class SirenLoss(ClipLoss):
         return loss + tokens.selected * tokens.entropy, metrics
 
     def _share(self, tokens: Tokens) -> Tensor:
-        """The part of each token in H: 1 / (peaks of its response x responses) at a peak, else 0: [N]."""
+        """The weight of each token in H: 1 / (peaks of its response x responses) at a peak, else 0: [N]."""
         import torch
 
         shares = []
         for entropy in tokens.entropy.split(tokens.lengths.tolist()):
+            # torch.quantile refuses an empty response.
             peaks = entropy > torch.quantile(entropy, self.quantile) if len(entropy) else entropy > 0
             shares.append(peaks / (peaks.sum().clamp(min=1) * len(tokens.lengths)))
         return torch.cat(shares)
