@@ -17,7 +17,18 @@ Each name may begin with a capital, as in the `Question,Answer` of a spreadsheet
 
 
 def needed(row: Mapping[str, Any], name: str, paths: Sequence[str], where: str, option: str = "") -> Any:
-    """`first_value`, or InvalidRow if there is none. Its message has the option that names another column."""
+    """`first_value` of a row that must have one.
+
+    Args:
+        row: a row.
+        name: what the value is, for the message.
+        paths: the dotted paths of columns.
+        where: the place of the row, for the message.
+        option: the option that names another column, for the message.
+
+    Raises:
+        InvalidRow: no path has a value.
+    """
     value = first_value(row, paths)
     if value is not None:
         return value

@@ -34,6 +34,7 @@ def drawing(*paths: Path, size: tuple[float, float], font_size: float = 9.0) -> 
     from matplotlib.figure import Figure
 
     style: Any = {"font.family": "sans-serif", "font.size": font_size, "svg.fonttype": "none", "text.parse_math": False}
+    # A fixed salt gives an SVG the same ids each time. It is the name, since ids must differ between figures of a page.
     with rc_context({**style, "svg.hashsalt": paths[0].stem}):
         figure = Figure(figsize=size, layout="constrained")
         yield figure

@@ -22,11 +22,11 @@ BY_ID = "; jq -c 'to_entries[] | {{id: .key}} + .value' {} > rows.jsonl makes ro
 
 
 class NoRows(DiverError):
-    """A JSON object without rows, such as the settings that lie beside them."""
+    """A JSON object without rows, such as settings stored beside them."""
 
 
 def check_content(path: Path) -> None:
-    """Raises DiverError, with the command that helps, for a file that only stands for the data, or is not UTF-8."""
+    """Raises DiverError, with the command that helps, for a pointer of Git LFS or a file that is not UTF-8."""
     with path.open("rb") as file:
         start = file.read(40)
     if start.startswith(b"version https://git-lfs"):

@@ -7,10 +7,10 @@
 
 The row of a rollout in rollouts/step_NNNN.jsonl:
 
-    step, group                where it is from: rollout step, index of its group in the step
+    step, group                rollout step, index of its group in the step
     problem, sample            problem id, index among the sampled responses
     prompt, answer, response   the rendered prompt, the reference answer, what the policy wrote
-    grade                      what the verifier found
+    grade                      the result of the verifier
     reward                     its named parts and their `total`
     diversity, advantage       each metric by name; A, null without an update
     trained                    whether the update of the step trains on it
@@ -240,7 +240,7 @@ class RunFolder(WorkFolder):
             )
 
     def check_saved(self, step: int, save_steps: int = 0) -> None:
-        """Check that the checkpoints of a run are still there.
+        """Check that the checkpoints of a run still exist.
 
         Args:
             step: the step of the last checkpoint, 0 without one.

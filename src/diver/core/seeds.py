@@ -19,6 +19,7 @@ from diver.core.files import to_json
 from diver.core.types import DiverError, Rollout
 
 T = TypeVar("T")
+# The constants of Philox4x32-10: multipliers, increments of the key, and rounds.
 MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
 WEYL = np.array([[0x9E3779B9], [0xBB67AE85]], np.uint64)
 ROUNDS = 10
@@ -28,8 +29,8 @@ WORD, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 def stream_seed(seed: int, *key: object) -> int:
     """The seed of a random stream for each key, such as (seed, "sample", step).
 
-    Every random number of a run comes from such a stream, so the random state of a run IS its step, and no other state
-    has to be saved. The numbers drawn for one purpose do not change those of another.
+    Every random number of a run comes from such a stream. The step thus determines the random state of a run, and no
+    other state has to be saved. The numbers drawn for one purpose do not change those of another.
     """
     return int.from_bytes(hashlib.blake2b(repr((seed, *key)).encode(), digest_size=8).digest()) >> 1
 

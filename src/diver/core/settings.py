@@ -257,6 +257,7 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
     A name that begins several choices means the first of them.
     """
+    # Reversed, so that the first of several choices that differ only in case remains.
     lower, name = {choice.lower(): choice for choice in reversed([*choices])}, name.lower()
     completions = [choice for choice in reversed(lower) if len(name) > 2 and choice.startswith(name)]
     close = difflib.get_close_matches(name, lower, n=3)

@@ -214,8 +214,8 @@ def by_problem(problems: Iterable[Hashable], values: ArrayLike) -> np.ndarray:
 
 
 def bounds_of(measure: str) -> tuple[float, float] | None:
-    """The `bounds` of a problem's value: (0, 1) of avg@n, pass@k, maj@k and pair_diversity, (0, k) of distinct@k, none
-    of others."""
+    """The `bounds` of a problem's value: (0, 1) of avg@n, pass@k, maj@k and pair_diversity, (0, k) of distinct@k, None
+    for others."""
     kind, _, k = measure.lower().partition("@")
     if kind == "distinct":
         return 0.0, float(k)
