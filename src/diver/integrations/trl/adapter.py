@@ -260,7 +260,7 @@ class GroupAdvantage:
         return rows
 
     def _ends_given(self, columns: Mapping[str, Any]) -> Sequence[int | None]:
-        """Where answers end in the assistant's texts, by `answer_ends`. Without it, None and a warning where it matters."""
+        """The ends of answers in the assistant's texts, by `answer_ends`; else None, with a warning if it matters."""
         if self.answer_ends is not None:
             return self.answer_ends(**columns)
         if self.method.diversity.until == "answer" and "responses" in self.method.needs:
@@ -382,7 +382,7 @@ class GroupAdvantage:
 
         micro_batches = self.args.steps_per_generation * self.args.num_iterations
         accumulated = self.args.gradient_accumulation_steps
-        # A batch may be sampled within an optimizer step. The last micro-batch of that step gives its number.
+        # A batch may be sampled within an optimizer step. The last micro-batch of the step (or batch) decides.
         step = (state.global_step * accumulated + min(accumulated, micro_batches) - 1) // micro_batches
         # A step may take several batches, which are counted. `train` makes a new state, so the count restarts.
         last_state, last_step, earlier = self._place

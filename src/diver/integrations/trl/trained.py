@@ -108,7 +108,7 @@ class Comparison:
             self._refuse(f"trains on {len(inputs['advantages'])} rows at a time, and not on all that were scored")
 
     def _compare_losses(self, model: Any, inputs: Mapping[str, Any]) -> None:
-        """Compare the losses on the first tokens of a micro-batch, at ratios of 1/e, 1 and e and advantages of 1 and -1."""
+        """Compare the losses on the first tokens of a micro-batch, at ratios 1/e, 1 and e and advantages 1 and -1."""
         import torch
 
         trainer, loss = self.trainer, self.method.loss
