@@ -71,10 +71,8 @@ class Seam:
     def check_settings(self, method: Method, wanted: Mapping[str, Any], config: Any) -> None:
         """Raises DiverError with every setting of the engine that is not the one in `wanted`, by its dotted key in
         `config`."""
-        actual = {name: attrgetter(name)(config) for name in wanted}
-        wrong = [
-            f"{name}={value!r} (it is {actual[name]!r})" for name, value in wanted.items() if actual[name] != value
-        ]
+        real = {name: attrgetter(name)(config) for name in wanted}
+        wrong = [f"{name}={value!r} (it is {real[name]!r})" for name, value in wanted.items() if real[name] != value]
         if wrong:
             raise DiverError(f"{self.engine} is not configured for method {method.name!r}: set {', '.join(wrong)}")
 
