@@ -59,7 +59,7 @@ OF_RUN = {"builtin": "built-in", "trl": "DiverTrainer"}
 
 
 def catalogue(engine: str = "") -> str:
-    """A Markdown table of all methods, or of those that an engine runs; methods of installed packages have another table.
+    """A Markdown table of all methods, or of those that an engine runs; those of installed packages have another table.
 
     Raises:
         DiverError: the engine is neither in ENGINES nor a value of run.engine.

@@ -217,7 +217,7 @@ class DiverTrainer(PPOTrainerSync):
         return Progress(self.global_steps - 1, self.schedule_steps)
 
     def _shape(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """The rows that are trained on. This trainer stores their rewards and advantages for the next parts of the step."""
+        """The rows that are trained on; their rewards and advantages are stored for the next parts of the step."""
         progress, prompts, reading = self._progress, self.config.data.train_batch_size, self._reading
         sampled = read_groups(batch, prompts, self.group_size, *reading)
         if "keys" in self.method.needs and any(r.key is None for group in sampled.values() for r in group.rollouts):
@@ -261,9 +261,9 @@ class DiverTrainer(PPOTrainerSync):
             raise DiverError(f"method {self.method.name!r}: verl replays no images or tools; set replay.alpha to 0")
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """verl's old log-probs, the entropy, and the gap of the log-probs of sampler and trainer, if verl has both.
+        """verl's old log-probs, and two metrics: the entropy, and the gap to the sampler's log-probs if verl has them.
 
-        Entropy and gap are means over the tokens of the policy. verl's own entropy is aggregated as the loss is, perhaps to a sum.
+        Both are means over the tokens of the policy. verl's own entropy is aggregated as the loss is, perhaps to a sum.
         """
         batch = super()._compute_old_log_prob(batch, metrics)
         if self._replayed:
@@ -282,8 +282,8 @@ class DiverTrainer(PPOTrainerSync):
         return batch
 
     def _put_old_logprobs(self, batch: KVBatchMeta) -> None:
-        """Give replayed rollouts the log-probs that verl has computed, also as those of the sampler, so that verl corrects
-        nothing."""
+        """Give replayed rollouts the log-probs that verl has computed, also as those of the sampler, which verl then
+        does not correct."""
         logprobs = columns(batch, ["old_log_probs"])["old_log_probs"]
         put(batch, "rollout_log_probs", logprobs)
         logprobs_by_key = dict(zip(batch.keys, logprobs, strict=True))
