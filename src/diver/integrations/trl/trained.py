@@ -42,8 +42,8 @@ def is_training(trainer: Any) -> bool:
 
 
 def check_trainer(trainer: Any, own: Any, wanted: Mapping[str, Any]) -> None:
-    """Raises DiverError if the trainer adds rewards of other functions to those of `own`, or does not have the values
-    `wanted`, which it copied from its GRPOConfig when it was created."""
+    """Raises DiverError if the trainer adds rewards of other functions to those of `own`, or has other values than
+    `wanted`, which it copies from its GRPOConfig when it is created."""
     # TRL adds the get_reward of an environment to the weights of the trainer, not to those of the arguments.
     configured = getattr(trainer, "reward_weights", trainer.args.reward_weights)
     weights = [1.0] * len(trainer.reward_funcs) if configured is None else [float(weight) for weight in configured]

@@ -310,7 +310,7 @@ class DiverTrainer(GRPOTrainer):
             micro_batch: dict[str, Any] = {name: column[rows] for name, column in padded.items()} | {"rows": rows}
             if not len(cell):  # every process must run the model, since the others wait for it
                 micro_batch["mask"] = torch.zeros_like(micro_batch["mask"])
-            if self.outcome.method.loss.selects_tokens and i == 0:
+            if self.outcome.method.loss.selects_tokens and i == 0:  # the first selects for all, in `_select`
                 micro_batch |= {"whole": padded, "uniform": torch.rand(int(padded["mask"].sum()), generator=random)}
             yield micro_batch
 
@@ -371,7 +371,7 @@ class DiverTrainer(GRPOTrainer):
     def _select(self, part: Mapping[str, Any]) -> None:
         """Mark the tokens that the loss selects, in this process's micro-batches of an optimizer step."""
         loss, mask = self.outcome.method.loss, part["whole"]["mask"]
-        if self._step % self._each == 0 and not loss.selects_on_policy:
+        if self._step % self._each == 0 and not loss.selects_on_policy:  # the policy equals the sampler
             chosen = torch.zeros(int(mask.sum()), dtype=torch.bool, device=mask.device)
         else:
             chosen = loss.select_tokens(self._tokens(part["whole"], part["uniform"]))

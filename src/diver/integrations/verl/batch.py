@@ -1,7 +1,7 @@
 """A sampled batch of verl as whole `Group`s.
 
-verl stores rows in TransferQueue under "{uid}_{session}_{output}": the prompt, the number of one of its G samples, and
-the number of an output of that sample (an agent may give several).
+verl stores rows in TransferQueue under "{uid}_{session}_{output}": the prompt, one of its G samples, and one output of
+that sample (an agent may give several).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,8 +1,8 @@
 """What the plugin reads in verl's configuration, and what a method requires of verl's own settings.
 
-Neither verl nor torch is imported here: `diver train` writes with this what the plugin reads.
+Neither verl nor torch is imported here: `diver train` also writes what the plugin reads.
 
-`algorithm.diver` is the plugin's one key: the name of a method, or the sections [method], [verify] and [run] of a
+`algorithm.diver` is the only key of the plugin: the name of a method, or the sections [method], [verify] and [run] of a
 recipe, each as a struct or as JSON:
 
     +algorithm.diver=diver-td
@@ -197,7 +197,7 @@ def hydra(value: Any) -> str:
     """A value as hydra's grammar of overrides writes it."""
     if isinstance(value, str):
         plain = re.fullmatch(r"[A-Za-z0-9/_.@-]+", value)
-        # A quote is escaped, and the backslashes before it or the end are doubled; hydra takes others as they are.
+        # A quote is escaped, and the backslashes before it or the end are doubled; hydra reads others unchanged.
         return value if plain else "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + "\\'" * bool(m[2]), value) + "'"
     if isinstance(value, list | tuple):
         return f"[{','.join(map(hydra, value))}]"

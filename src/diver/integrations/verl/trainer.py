@@ -137,6 +137,7 @@ class DiverTrainer(PPOTrainerSync):
         clear = buffer._clear_groups
 
         def read_and_clear(partition: str, uids: set[str]) -> None:
+            # A key of verl is {uid}_{session}_{output}.
             tags = {key: tag for key, tag in buffer.partitions[partition].items() if key.split("_")[0] in uids}
             if partition == "train" and tags:
                 discarded = KVBatchMeta(partition_id=partition, keys=[*tags], tags=[*tags.values()])
@@ -341,7 +342,7 @@ class DiverTrainer(PPOTrainerSync):
         put(batch, "advantages", [a * f for a, f in zip(advantages, (wanted / verls).tolist(), strict=True)])
         with self._mini_batches.configured(self.config):
             batch = super()._update_actor(batch, metrics)
-        put(batch, "advantages", advantages)
+        put(batch, "advantages", advantages)  # verl's metrics read those without factors
         sizes = wanted * [float(a.abs().sum()) for a in advantages]
         self._log_replay(metrics, sizes[[*replayed]].sum(), sizes.sum())
         return batch
