@@ -131,7 +131,8 @@ SEAMS = {
 def written_by_policy(loss_mask: Sequence[float] | None, length: int) -> np.ndarray:
     """Which tokens of a response the policy wrote, bool [T]; the others are answers of tools.
 
-    A mask without any token leaves the response out of the loss, for whatever reason: then the policy wrote all tokens.
+    A mask without any token leaves the response out of the loss, perhaps for another reason. Then all tokens count as
+    the policy's.
     """
     mask = np.ones(length, dtype=bool) if loss_mask is None else np.asarray(loss_mask, dtype=bool)
     return mask if mask.any() else ~mask

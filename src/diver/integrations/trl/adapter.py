@@ -235,7 +235,7 @@ class GroupAdvantage:
             problems = self._problems(prompts, inputs)
             thinking = [self._is_thinking(prompt, ids) for prompt, ids in zip(prompts, tokens, strict=True)]
             for i, (rollout, ids) in enumerate(zip(sampled, tokens, strict=True)):
-                if not rollout.turns and rollout.length < len(ids):  # the environment wrote a part of it
+                if not rollout.turns and rollout.length < len(ids):  # an environment wrote some tokens
                     written[i] = rollout.response
             pairs = list(zip(written, problems, strict=True))
             graded = verdicts(pairs, self.verification, truncated=truncated, thinking=thinking)
@@ -382,7 +382,7 @@ class GroupAdvantage:
 
         micro_batches = self.args.steps_per_generation * self.args.num_iterations
         accumulated = self.args.gradient_accumulation_steps
-        # A batch may be sampled within an optimizer step. The last micro-batch of the step (or batch) decides.
+        # A batch may be sampled within an optimizer step. The last micro-batch that follows in it decides.
         step = (state.global_step * accumulated + min(accumulated, micro_batches) - 1) // micro_batches
         # A step may take several batches, which are counted. `train` makes a new state, so the count restarts.
         last_state, last_step, earlier = self._place

@@ -202,7 +202,7 @@ def _quantization(recipe: Recipe) -> BitsAndBytesConfig | None:
 
 
 def _rows(problems: Prompted, tokenizer: Any) -> list[dict[str, str]]:
-    """The data set. TRL adds the tokenizer's special tokens, so a text may have to begin without them."""
+    """The data set. TRL adds the tokenizer's special tokens, so a text may have to omit its begin token."""
     rows = []
     for problem, text in zip(problems.problems, problems.texts, strict=True):
         bare = text.removeprefix(tokenizer.bos_token or "")

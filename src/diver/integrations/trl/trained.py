@@ -126,7 +126,7 @@ class Comparison:
             if loss.kl_coef and getattr(trainer, "ref_model", None) and trainer.state.global_step == 0:
                 gap = self._logp(model.eval(), probe)[0] - self._logp(trainer.ref_model, probe)[0]
                 model.train()
-                if (gap * mask).abs().max() > tolerance:  # TRL loads a reference by the path of the model object
+                if (gap * mask).abs().max() > tolerance:  # TRL loads the reference from the path in the model object
                     self._refuse("has another reference than its first policy: save the model, and give its path")
             logp, entropy = self._logp(model, probe)
             rows, columns = (torch.arange(n, device=device) for n in mask.shape)

@@ -1,6 +1,6 @@
 """What the plugin reads in verl's configuration, and what a method requires of verl's own settings.
 
-Neither verl nor torch is imported here: `diver train` also writes what the plugin reads.
+Neither verl nor torch is imported here: `diver train` also imports this module.
 
 `algorithm.diver` is the only key of the plugin: the name of a method, or the sections [method], [verify] and [run] of a
 recipe, each as a struct or as JSON:

@@ -253,8 +253,8 @@ class DiverTrainer(PPOTrainerSync):
         return batch.select_keys(selected)
 
     def _check_replayable(self, batch: KVBatchMeta, sampled: Mapping[tuple[str, ...], Group]) -> None:
-        """Raises DiverError for images and tools: the bank has only the tokens of the policy, which are not all
-        then."""
+        """Raises DiverError for images and tools: the bank has only the tokens of the policy, which are not
+        the complete response then."""
         response_lengths = {key: tag["response_len"] for key, tag in zip(batch.keys, batch.tags, strict=True)}
         written = {key: r.length for keys, g in sampled.items() for key, r in zip(keys, g.rollouts, strict=True)}
         images = columns(batch, ["multi_modal_inputs"]).get("multi_modal_inputs", [])
