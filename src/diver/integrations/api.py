@@ -1,4 +1,4 @@
-"""`diver.advantages`: the whole method as one function, for a trainer that knows nothing of this package."""
+"""`diver.advantages`: a method as one function, for a trainer that does not know this package."""
 
 import re
 import warnings
@@ -15,7 +15,7 @@ from diver.methods import NEEDS, Decode, Method, check_needs, check_outcomes, me
 from diver.methods.grpo import Grpo, group_advantage
 
 NO_VALUE = frozenset({"None", "nan", "<NA>", "NaT"})
-"""A missing value of Python, NumPy or pandas, as it shows itself: equal to others, it names no group."""
+"""How a missing value of Python, NumPy or pandas is printed. Such values may be equal, and identify no group."""
 ENDS_WITH_BOX = re.compile(r"\A(?:(?!\\boxed).)*\\boxed\{[^{}]*\}\W*\Z", re.DOTALL)
 """A response with a single box, at its end."""
 
@@ -39,8 +39,8 @@ def advantages(
     """The advantage of each response, for any trainer. Rows may have any order, and the result has the same order.
 
     Lists, arrays and tensors are accepted. Without `answer_ends` and `truncated` a method that rewards diversity
-    measures whole texts and takes every response as finished. It warns once, unless every response ends with its only
-    box.
+    measures complete texts and takes every response as finished. It warns once, unless every response ends with its
+    only box.
 
     A response is a text, or a trajectory: the messages after the prompt, in which the policy has the role assistant.
     Lengths, diversity and advantages cover the policy's text, tool calls included. See docs/trajectories.md.
@@ -86,8 +86,8 @@ def advantages(
         raise ValueError(f"progress: must be a fraction of the run or Progress(step, steps), not {progress!r:.60}")
     if method.selection.drops:
         raise DiverError(f"method {method.name!r}: a selection drops responses; use Method.apply")
-    read = [read_response(i, response) for i, response in enumerate(_plain("responses", responses))]
-    keys = keys_of_actions(read) if keys is None else keys
+    parsed = [read_response(i, response) for i, response in enumerate(_plain("responses", responses))]
+    keys = keys_of_actions(parsed) if keys is None else keys
     optional = {
         "tokens": tokens,
         "masks": masks,
@@ -100,43 +100,43 @@ def advantages(
     missing = sorted(method.needs & absent) if "replay" not in method.needs else []  # replay needs a trainer
     without = f" without `{'` and `'.join(missing)}`" if missing else ""
     check_needs(method, f"diver.advantages{without}", {*NEEDS} - {*missing, "grades", "replay", "start", "retries"})
-    columns = {"responses": read, "outcomes": outcomes, "group_ids": group_ids}
+    columns = {"responses": parsed, "outcomes": outcomes, "group_ids": group_ids}
     columns |= {name: column for name, column in optional.items() if column is not None}
-    given = {name: _plain(name, column) for name, column in columns.items()}
-    if note := _unknown_ends(method, given):
+    table = {name: _plain(name, column) for name, column in columns.items()}
+    if note := _unknown_ends(method, table):
         warnings.warn(note, stacklevel=2)
-    if "keys" in given:
+    if "keys" in table:
         # A missing key is no answer.
-        given["keys"] = _as_text(["" if repr(key) in NO_VALUE else key for key in given["keys"]], state is not None)
-    if len({len(column) for column in given.values()}) > 1:
-        lengths = ", ".join(f"{len(column)} {name}" for name, column in given.items())
+        table["keys"] = _as_text(["" if repr(key) in NO_VALUE else key for key in table["keys"]], state is not None)
+    if len({len(column) for column in table.values()}) > 1:
+        lengths = ", ".join(f"{len(column)} {name}" for name, column in table.items())
         raise ValueError(f"the columns differ in length: {lengths}")
-    given["outcomes"] = [_outcome(i, outcome) for i, outcome in enumerate(given["outcomes"])]
-    check_outcomes(method, given["outcomes"])
-    rows = _whole_groups(given["group_ids"], method)
+    table["outcomes"] = [_outcome(i, outcome) for i, outcome in enumerate(table["outcomes"])]
+    check_outcomes(method, table["outcomes"])
+    rows = _whole_groups(table["group_ids"], method)
     if state is not None and len(set(map(str, rows))) < len(rows):
         raise ValueError("group_ids: two ids have one text, such as 1 and '1', by which `state` would be shared")
     if rows:
-        method.check_group_size(len(read) // len(rows), "G")
-    values = np.array(given["outcomes"], np.float64)
-    if isinstance(method, Grpo) and method.is_plain and len(given) == 3 and np.isfinite(values).all():
-        for index in rows.values():  # without a million rollouts
+        method.check_group_size(len(parsed) // len(rows), "G")
+    values = np.array(table["outcomes"], np.float64)
+    if isinstance(method, Grpo) and method.is_plain and len(table) == 3 and np.isfinite(values).all():
+        for index in rows.values():  # without a Rollout per row, since there may be a million rows
             values[index] = group_advantage(values[index], method.divisor, method.tolerance)
         return values
     rollouts = [
-        _rollout(i, dict(zip(given, row, strict=True))) for i, row in enumerate(zip(*given.values(), strict=True))
+        _rollout(i, dict(zip(table, row, strict=True))) for i, row in enumerate(zip(*table.values(), strict=True))
     ]
     groups = [Group(Problem(str(name), "", ""), tuple(rollouts[i] for i in index)) for name, index in rows.items()]
     trained = method.shaped(groups, progress, decode, state, measure_all=False)
-    done = dict(zip(chain(*rows.values()), chain(*(group.rollouts for group in trained)), strict=True))
+    shaped = dict(zip(chain(*rows.values()), chain(*(group.rollouts for group in trained)), strict=True))
     if method.per_token:
-        found = [np.asarray(done[i].token_advantages) for i in range(len(rollouts))]
-        return [spread(a, mask) for a, mask in zip(found, given["masks"], strict=True)] if "masks" in given else found
-    return np.array([done[i].advantage for i in range(len(rollouts))])
+        arrays = [np.asarray(shaped[i].token_advantages) for i in range(len(rollouts))]
+        return [spread(a, mask) for a, mask in zip(arrays, table["masks"], strict=True)] if "masks" in table else arrays
+    return np.array([shaped[i].advantage for i in range(len(rollouts))])
 
 
 def _rollout(i: int, row: Mapping[str, Any]) -> Rollout:
-    """Row `i`, with the columns that are given. ValueError names the row and what is wrong in it."""
+    """The rollout of row `i`. Raises ValueError with the row and the fault."""
     rollout = written(i, row)
     text, end, truncated = rollout.response, row.get("answer_ends"), row.get("truncated", False)
     if repr(end) in NO_VALUE:
@@ -179,7 +179,7 @@ def _unknown_ends(method: Method, given: Mapping[str, Sequence[Any]]) -> str:
 
 
 def _as_text(keys: list[Hashable], saved: bool) -> list[str]:
-    """The keys as texts, equal where the keys are; where they are `saved`, the same in every run."""
+    """The keys as texts, equal for equal keys; with `saved`, also the same in every run."""
     texts: dict[Hashable, str] = {}
     for i, key in enumerate(keys):
         if saved and not isinstance(key, str | int):

@@ -11,7 +11,7 @@ METHOD, RECIPE = "DIVER_METHOD", "DIVER_RECIPE"
 
 
 def configured() -> Recipe:
-    """The recipe in the file that the environment variable DIVER_RECIPE names, or that of the method DIVER_METHOD.
+    """The recipe in the file DIVER_RECIPE, or the default recipe with the method DIVER_METHOD.
 
     An adapter reads [method], [verify] and data.verifier of a recipe.
 
@@ -20,6 +20,6 @@ def configured() -> Recipe:
     """
     method, path = os.environ.get(METHOD), os.environ.get(RECIPE)
     if bool(method) == bool(path):
-        given = "both are set" if method else "neither is set"
-        raise DiverError(f"{METHOD}, {RECIPE}: {given}; set {METHOD} to the name of a method, or {RECIPE} to a recipe")
+        fault = "both are set" if method else "neither is set"
+        raise DiverError(f"{METHOD}, {RECIPE}: {fault}; set {METHOD} to the name of a method, or {RECIPE} to a recipe")
     return load_recipe(Path(path)) if path else make_recipe({"method": {"name": method}})

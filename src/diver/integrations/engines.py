@@ -55,22 +55,22 @@ MEASURED = (
 WIDEST = 36  # characters of what a method changes, so that a row has at most 120
 LABELS = {"clip-higher": " (start)", DEFAULT: " (default)"}
 OF_RUN = {"builtin": "built-in", "trl": "DiverTrainer"}
-"""The engines of run.engine whose name in ENGINES is another one."""
+"""Values of run.engine that have another name in ENGINES."""
 
 
 def catalogue(engine: str = "") -> str:
-    """A Markdown table of all methods, or of those that an engine runs; those of installed packages stand apart.
+    """A Markdown table of all methods, or of those that an engine runs; those of installed packages have another table.
 
     Raises:
-        DiverError: the engine is neither one of ENGINES nor of run.engine.
+        DiverError: the engine is neither in ENGINES nor a value of run.engine.
     """
     names = {name.lower(): name for name in ENGINES} | OF_RUN
     if engine:
         choose(engine.lower(), names, "--engine")
     methods = [m for m in map(method_named, METHODS) if not engine or names[engine.lower()] not in refusals(m)]
-    others = added(ADDED)
-    own, apart = ([m for m in methods if (m.name in others) == kind] for kind in (False, True))
-    return f"{table(own)}\n{APART}\n\n{table(apart)}" if apart else table(own)
+    installed = added(ADDED)
+    ours, apart = ([m for m in methods if (m.name in installed) == kind] for kind in (False, True))
+    return f"{table(ours)}\n{APART}\n\n{table(apart)}" if apart else table(ours)
 
 
 def table(methods: Sequence[Method]) -> str:
@@ -78,9 +78,9 @@ def table(methods: Sequence[Method]) -> str:
     measured = packaged_table("diver.methods", "measured.toml")
     rows = []
     for method in methods:
-        known = measured.get(method.name, {})
-        gains = [f"{gain:+.1f}{'*' * (low > 0 or high < 0)}" for gain, low, high in known.get("gains", ())] or ["", ""]
-        time = f"{known['time']:.2f}" if known else ""
+        entry = measured.get(method.name, {})
+        gains = [f"{gain:+.1f}{'*' * (low > 0 or high < 0)}" for gain, low, high in entry.get("gains", ())] or ["", ""]
+        time = f"{entry['time']:.2f}" if entry else ""
         name = method.name + LABELS.get(method.name, "")
         rows.append([name, change(method), parts(method), *gains, time, marks(method).replace(" ", "")])
     return markdown(("method", "what it changes", "part", "Pass@1", "Pass@64", "time", "engines"), rows, text=3)
@@ -96,8 +96,8 @@ def parts(method: Method) -> str:
         "data": "replay" in method.needs or method.selection.outcomes != "all",
         "sampling": dataclasses.replace(method.selection, outcomes="all").drops,
     }
-    found = [part for part, differs in changed.items() if differs]
-    return ", ".join(found) or ("loss" if method.loss != plain.loss else "none")
+    names = [name for name, differs in changed.items() if differs]
+    return ", ".join(names) or ("loss" if method.loss != plain.loss else "none")
 
 
 def marks(method: Method) -> str:
@@ -113,22 +113,22 @@ def loss_of(method: Method) -> str:
 
 
 def change(method: Method) -> str:
-    """The first sentence of its class, or of its loss where that is the method; "" without a docstring."""
+    """The first sentence of the docstring of its class, or of its loss if that is the method; else empty."""
     doc = type(method.loss if type(method) is Grpo and method.name == method.loss.name else method).__doc__
     sentence = re.match(r"(.+?)\.(?=\s|$)", " ".join((doc or "").split()))
     return shorten(sentence[1], WIDEST, placeholder=" ...") if sentence else ""
 
 
 def source(method: Method) -> str:
-    """The arXiv number in the first line of its class, or else of its module, and "ours" where the class says so.
+    """The arXiv number in the first line of its class, else of its module; with "ours" if the class says so.
 
     A method with the name of its loss has the source of the loss.
     """
     kind = type(method.loss if method.name == method.loss.name else method)
     ours = ", ours" * ("Ours" in (kind.__doc__ or "").partition("\n")[0])
     for doc in (kind.__doc__, sys.modules[kind.__module__].__doc__):
-        if found := re.search(r"\barXiv (\d{4}\.\d{5})\b", (doc or "").partition("\n")[0]):
-            return found[1] + ours
+        if match := re.search(r"\barXiv (\d{4}\.\d{5})\b", (doc or "").partition("\n")[0]):
+            return match[1] + ours
     return ""
 
 

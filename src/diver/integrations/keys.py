@@ -15,12 +15,12 @@ CLIP_HIGH = {"trl": "epsilon_high", "verl": "actor_rollout_ref.actor.clip_ratio_
 
 
 class Key(NamedTuple):
-    """One key of a recipe, or with a dot at its end all below it."""
+    """A key of a recipe; with a dot at its end, all keys of that section."""
 
     to: tuple[str, ...] = ()
     """The trainer's options that take its value."""
     only: tuple[Any, ...] | None = None
-    """The values besides the default that can be run there; others are refused."""
+    """The values besides the default that the trainer can run; others are refused."""
     note: str = ""
     """What happens to the key instead, or why it has no option."""
 
@@ -31,8 +31,8 @@ def read_keys(engine: str) -> dict[str, Key]:
 
 
 def mapped(recipe: Recipe, engine: str) -> Iterator[tuple[str, Any]]:
-    """The engine's options that take a value of the recipe as it is. DiverError for a value that cannot be run
-    there."""
+    """The engine's options with the values of the recipe that they take unchanged. Raises DiverError for a value that
+    the engine cannot run."""
     for name, key in read_keys(engine).items():
         value_of = attrgetter(name.removesuffix("."))
         if key.only is not None and value_of(recipe) not in (value_of(Recipe()), *key.only):
@@ -50,9 +50,9 @@ def table(engine: str, *, elsewhere: bool = False) -> str:
 
 
 def also_named(engine: str) -> Callable[[str], str]:
-    """How advice names a key of a recipe in a run of `engine`: with the engine's own option, if there is one.
+    """How advice names a key of a recipe in a run of `engine`: with the engine's option, if it has one.
 
-    A run by `diver train` takes the key, and one by the engine's own command its option:
+    A run by `diver train` takes the key, and a run by the engine's command takes the option:
     "train.learning_rate (verl: actor_rollout_ref.actor.optim.lr)".
     """
     if engine not in TITLES:  # the built-in trainer, or a run that does not say

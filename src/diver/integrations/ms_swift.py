@@ -23,7 +23,7 @@ OWN = ("messages", "prompt_id", "request_id", "finish_reason", "is_truncated", "
 
 
 class Diver(GroupAdvantage):
-    """The reward function, which ms-swift makes with its GRPOConfig; options as of `GroupAdvantage`.
+    """The reward function, which ms-swift makes with its GRPOConfig; the options are those of `GroupAdvantage`.
 
     Without a tokenizer, it cannot tell a thought that the chat template opened from an answer.
     """
@@ -52,7 +52,7 @@ class Diver(GroupAdvantage):
             raise DiverError("ms-swift's kl_in_reward would be subtracted from the advantage: set it to false")
 
     def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
-        """What ms-swift says of each; DiverError on all processes for a rollout of which it has only the last turn."""
+        """The values of ms-swift. Raises DiverError on all processes if it gives only the last turn of a rollout."""
         if any(infos.get("num_turns", 1) > 1 for infos in inputs["rollout_infos"]):
             raise DiverError("ms-swift gives a reward function the last turn of a rollout alone; train with one turn")
         return inputs["is_truncated"]

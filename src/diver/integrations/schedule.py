@@ -7,10 +7,10 @@ from diver.core.files import write_text
 
 
 def schedule_steps(folder: Path, step: int, steps: int, *, write: bool = True) -> int:
-    """The rollout steps with which the run in `folder` began: one that is extended keeps them, so lambda never rises
-    again.
+    """The number of rollout steps with which the run in `folder` began. An extended run keeps it, so that lambda does
+    not rise again.
 
-    `step` rollout steps are done of the `steps` that the trainer now makes, 0 or less where it does not know them yet.
+    `step` rollout steps are done of the `steps` that the trainer now makes, 0 or less if it does not know them yet.
     Such a number is never written, and a file that has one is replaced. Only a process with `write` writes the file.
     """
     file = folder / "schedule.json"

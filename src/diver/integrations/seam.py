@@ -27,16 +27,16 @@ class Seam:
     drops: bool = False
     """Whether it trains on a part of the sampled rollouts, and samples further groups."""
     losses: tuple[type[PolicyLoss], ...] = (ClipLoss,)
-    """The losses that it has; `PolicyLoss` is all. TRL and ms-swift select tokens of high entropy in each micro-batch,
-    which is another."""
+    """The losses that it has; `PolicyLoss` stands for all. TRL and ms-swift select tokens of high entropy in each
+    micro-batch, which is another loss."""
     aggregations: tuple[str, ...] = get_args(Aggregation)
-    """How it can take the mean of them."""
+    """How it can take the mean of a loss."""
     aggregations_of: Mapping[type[PolicyLoss], tuple[str, ...]] = field(default_factory=dict)
-    """Those of a loss that has fewer."""
+    """The aggregations of losses that have fewer."""
     terms: tuple[str, ...] = ("kl_coef", "entropy_coef")
-    """Which of "kl_coef" and "entropy_coef" can be added to them."""
+    """Which of "kl_coef" and "entropy_coef" can be added to the loss."""
     knows_limit: bool = True
-    """Whether the length limit is known there."""
+    """Whether it says what the length limit is."""
 
     def usable(self, method: str | Method) -> Method:
         """The method, if this engine supports it; else a DiverError with every reason."""
@@ -47,7 +47,7 @@ class Seam:
         return method
 
     def unsupported(self, method: Method) -> Iterator[str]:
-        """What this engine does not support of the method, a sentence for each reason."""
+        """Why this engine does not support the method, a sentence for each reason."""
         name, engine, loss = f"method {method.name!r}", self.engine, method.loss
         if self.subtracts_mean and not method.zero_mean:
             yield f"{name}: its advantages do not sum to 0 in a group, and {engine} subtracts their mean"
@@ -58,21 +58,21 @@ class Seam:
         if method.overlong and not method.overlong.max_tokens and not self.knows_limit:
             yield f"method.overlong.max_tokens: {engine} does not say what the length limit is; give it here"
         if type(loss) not in self.losses and PolicyLoss not in self.losses:
-            other = "train this method with another engine"
-            yield f"method.loss.name = {loss.name!r}: the {engine} adapter does not support this loss; {other}"
-        has = self.aggregations_of.get(type(loss), self.aggregations)
-        if loss.aggregation not in has:
-            only = f"{engine} has {', '.join(has)} for the loss {loss.name!r}"
+            advice = "train this method with another engine"
+            yield f"method.loss.name = {loss.name!r}: the {engine} adapter does not support this loss; {advice}"
+        allowed = self.aggregations_of.get(type(loss), self.aggregations)
+        if loss.aggregation not in allowed:
+            only = f"{engine} has {', '.join(allowed)} for the loss {loss.name!r}"
             yield f"method.loss.aggregation = {loss.aggregation!r}: {only}"
         for term in ("kl_coef", "entropy_coef"):
             if (coef := getattr(loss, term)) and term not in self.terms:
                 yield f"method.loss.{term} = {coef}: {engine}'s loss has no such term; set it to 0"
 
     def check_settings(self, method: Method, wanted: Mapping[str, Any], config: Any) -> None:
-        """DiverError that names every setting of the engine, by its dotted key in `config`, that is not as `method`
-        wants it."""
-        given = {name: attrgetter(name)(config) for name in wanted}
-        wrong = [f"{name}={value!r} (it is {given[name]!r})" for name, value in wanted.items() if given[name] != value]
+        """Raises DiverError with every setting of the engine that is not the one in `wanted`, by its dotted key in
+        `config`."""
+        real = {name: attrgetter(name)(config) for name in wanted}
+        wrong = [f"{name}={value!r} (it is {real[name]!r})" for name, value in wanted.items() if real[name] != value]
         if wrong:
             raise DiverError(f"{self.engine} is not configured for method {method.name!r}: set {', '.join(wrong)}")
 
@@ -129,14 +129,15 @@ SEAMS = {
 
 
 def written_by_policy(loss_mask: Sequence[float] | None, length: int) -> np.ndarray:
-    """Which tokens of a response the policy wrote, bool [T]; the others are what tools answered.
+    """Which tokens of a response the policy wrote, bool [T]; the others are answers of tools.
 
-    A mask without any token leaves a whole response out of the loss, which it may be for other reasons: then all are.
+    A mask without any token leaves the response out of the loss, perhaps for another reason. Then all tokens count as
+    the policy's.
     """
     mask = np.ones(length, dtype=bool) if loss_mask is None else np.asarray(loss_mask, dtype=bool)
     return mask if mask.any() else ~mask
 
 
 def decoder(tokenizer: Any) -> Callable[[Sequence[int]], str]:
-    """What turns tokens into the text of a response, without an end token."""
+    """A function that turns tokens into the text of a response, without an end token."""
     return lambda tokens: tokenizer.decode(tokens, skip_special_tokens=True)

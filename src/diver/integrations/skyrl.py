@@ -22,8 +22,8 @@ SEAM = SEAMS["SkyRL"]
 
 
 def check(method: Method, config: Any) -> None:
-    """DiverError if `config`, SkyRL's SkyRLTrainConfig, would change the advantages or has another loss than the
-    method."""
+    """Raises DiverError if `config`, SkyRL's SkyRLTrainConfig, would change the advantages or has another loss than
+    the method."""
     loss = method.loss
     algorithm = {
         "advantage_estimator": NAME,
@@ -54,30 +54,30 @@ def token_rewards(
 ) -> list[list[float]]:
     """The advantage of every token of SkyRL's GeneratorOutput, 0 at the tokens of tools.
 
-    `outcomes` are its rewards before they became per token; `groups` has the result of `groups_of`. A user's generator
+    `outcomes` are its rewards before they became per token; `groups` comes from `groups_of`. A user's generator
     may add a column `answer_ends`: the number of characters of each response up to the end of its answer.
     """
     decode, tokens = decoder(tokenizer), output["response_ids"]
-    own = [written_by_policy(mask, len(mask)) for mask in output["loss_masks"]]
-    texts = [decode(list(compress(ids, mask))) for ids, mask in zip(tokens, own, strict=True)]
+    masks = [written_by_policy(mask, len(mask)) for mask in output["loss_masks"]]
+    texts = [decode(list(compress(ids, mask))) for ids, mask in zip(tokens, masks, strict=True)]
     columns = {"logprobs": output.get("rollout_logprobs"), "answer_ends": output.get("answer_ends")}
     if output.get("stop_reasons"):
         columns["truncated"] = [reason == "length" for reason in output["stop_reasons"]]
-    columns |= {"tokens": tokens, "masks": [mask.tolist() for mask in own]}
-    result = advantages(texts, outcomes, groups, method, progress, **columns, decode=decode)
-    return [np.where(mask, values, 0.0).tolist() for mask, values in zip(own, result, strict=True)]
+    columns |= {"tokens": tokens, "masks": [mask.tolist() for mask in masks]}
+    shaped = advantages(texts, outcomes, groups, method, progress, **columns, decode=decode)
+    return [np.where(mask, values, 0.0).tolist() for mask, values in zip(masks, shaped, strict=True)]
 
 
 def outcomes_of(rewards: Sequence[Any]) -> list[float]:
-    """One outcome for a response: an environment may give it a reward for each token."""
+    """One outcome per response; an environment may give a reward for each token."""
     return [float(sum(reward)) if isinstance(reward, list) else float(reward) for reward in rewards]
 
 
 def groups_of(uids: Sequence[str], size: int) -> list[tuple[str, int]]:
-    """The group of each row: of a group that dynamic sampling has put in the place of another, each copy is one."""
-    seen: Counter[str] = Counter()
+    """The group of each row. Dynamic sampling may replace groups by copies of others; each copy is a group."""
+    counts: Counter[str] = Counter()
     groups = []
     for uid in uids:
-        groups.append((uid, seen[uid] // size))
-        seen[uid] += 1
+        groups.append((uid, counts[uid] // size))
+        counts[uid] += 1
     return groups

@@ -32,7 +32,7 @@ class Trainer(RayPPOTrainer):
     method: Method
 
     def postprocess_generator_output(self, generator_output: Any, uids: Any, *args: Any, **options: Any) -> Any:
-        """SkyRL's own first, so that its metrics and its filter see the outcome."""
+        """SkyRL's method runs first, so that its metrics and its filter see the outcome."""
         outcomes = outcomes_of(generator_output["rewards"])
         output, uids = super().postprocess_generator_output(generator_output, uids, *args, **options)
         progress = Progress(max(self.global_step - 1, 0), self.total_training_steps or 0)

@@ -28,8 +28,8 @@ OTHERS: dict[str, Any] = {
 class PostProcess:
     """`(args, samples) -> (outcomes, advantages)`, the first for slime's log.
 
-    slime does not pass the step. It is counted from the groups that the data source had given out at the first call. A
-    resumed run therefore goes on with lambda where it was (with over-sampling, somewhat later). A reward function may
+    slime does not pass the step. It is counted from the groups that the data source had returned at the first call. A
+    resumed run therefore continues with lambda where it was (with over-sampling, somewhat later). A reward function may
     put the number of characters up to the end of the answer into `sample.metadata["answer_end"]`.
     """
 
@@ -43,8 +43,8 @@ class PostProcess:
             self.check(args)
             self.step = min(sample.group_index for sample in samples) // args.rollout_batch_size
         outcomes = [float(sample.get_reward_value(args)) for sample in samples]
-        own = [written_by_policy(sample.loss_mask, sample.response_length) for sample in samples]
-        if "responses" in self.method.needs and not all(mask.all() for mask in own):
+        masks = [written_by_policy(sample.loss_mask, sample.response_length) for sample in samples]
+        if "responses" in self.method.needs and not all(mask.all() for mask in masks):
             raise DiverError(f"method {self.method.name!r} needs responses, and slime's contain what a tool answered")
         tokens = [sample.tokens[len(sample.tokens) - sample.response_length :] for sample in samples]
         ends = [(sample.metadata or {}).get("answer_end") for sample in samples]
@@ -55,7 +55,7 @@ class PostProcess:
             self.method.limited(args.rollout_max_response_len),
             Progress(self.step, args.num_rollout),
             tokens=tokens,
-            masks=[mask.tolist() for mask in own],
+            masks=[mask.tolist() for mask in masks],
             logprobs=None if samples[0].rollout_log_probs is None else [s.rollout_log_probs for s in samples],
             answer_ends=ends if any(end is not None for end in ends) else None,
             truncated=[sample.status.value == "truncated" for sample in samples],
@@ -87,7 +87,7 @@ class PostProcess:
         self.method.check_group_size(args.n_samples_per_prompt, "n_samples_per_prompt")
 
     def _check_whole(self, samples: Sequence[Any]) -> None:
-        """A rollout of several samples is not one response; without a group or a reward there is no advantage."""
+        """Raises DiverError for a rollout of several samples, and for a sample without a group or a reward."""
         seen = set()
         for sample in samples:
             rollout = getattr(sample, "rollout_id", None)
@@ -105,5 +105,5 @@ def _configured() -> PostProcess:
 
 
 def post_process(args: Any, samples: Sequence[Any]) -> tuple[list[float], list[float]]:
-    """`PostProcess` by the method that DIVER_METHOD names, or the recipe DIVER_RECIPE."""
+    """`PostProcess` with the method that DIVER_METHOD names, or that of the recipe DIVER_RECIPE."""
     return _configured()(args, samples)

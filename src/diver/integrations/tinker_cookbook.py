@@ -1,7 +1,6 @@
 """tinker-cookbook: `EnvGroupBuilder.compute_group_rewards` (docs/engines/tinker-cookbook.md).
 
-The cookbook adds what this gives to the rewards of the steps, and its advantage is that total minus the mean of the
-group.
+The cookbook adds these rewards to those of the steps, and its advantage is the total minus the mean of the group.
 """
 
 from collections.abc import Sequence
@@ -25,8 +24,8 @@ def group_rewards(
 ) -> list[tuple[float, dict[str, float]]]:
     """(reward, metrics) of each trajectory, such that its total is the advantage.
 
-    The outcome is the sum of the rewards of its steps. Nothing is added to a trajectory that is alone, as those of an
-    evaluation are: its total is the outcome.
+    The outcome is the sum of the rewards of its steps. A single trajectory, as in an evaluation, gets
+    the reward 0, so its total is the outcome.
     """
     method, decode = SEAM.usable(method), decoder(tokenizer)
     outcomes = [float(sum(step.reward for step in trajectory.transitions)) for trajectory in trajectories]
@@ -35,8 +34,8 @@ def group_rewards(
     actions = [[step.ac for step in trajectory.transitions] for trajectory in trajectories]
     tokens = [[token for action in steps for token in action.tokens] for steps in actions]
     logprobs = [[value for action in steps for value in action.maybe_logprobs or ()] for steps in actions]
-    known = all(len(ids) == len(values) for ids, values in zip(tokens, logprobs, strict=True))
+    complete = all(len(ids) == len(values) for ids, values in zip(tokens, logprobs, strict=True))
     texts = ["\n".join(decode(action.tokens) for action in steps) for steps in actions]
-    columns: dict[str, Any] = {"tokens": tokens, "logprobs": logprobs if known else None, "decode": decode}
+    columns: dict[str, Any] = {"tokens": tokens, "logprobs": logprobs if complete else None, "decode": decode}
     shaped = np.asarray(advantages(texts, outcomes, [0] * len(texts), method, progress, **columns)).tolist()
     return [(a - outcome, {"outcome": outcome}) for a, outcome in zip(shaped, outcomes, strict=True)]

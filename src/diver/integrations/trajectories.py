@@ -13,7 +13,7 @@ Response = str | tuple[Turn, ...]
 
 
 def read_response(i: int, response: Any) -> Response:
-    """The response of row `i`: a text as it is, messages as turns. ValueError names the row and what is wrong in it."""
+    """The response of row `i`: a text unchanged, messages as turns. Raises ValueError with the row and the fault."""
     if isinstance(response, str):
         return response
     if not isinstance(response, list | tuple) or not all(isinstance(message, Mapping) for message in response):
@@ -29,7 +29,7 @@ def read_response(i: int, response: Any) -> Response:
 
 
 def keys_of_actions(responses: Sequence[Response]) -> list[str] | None:
-    """A key for each trajectory, equal for equal sequences of actions; None if one is a text or none acts."""
+    """A key for each trajectory, equal for equal sequences of actions; None if one is a text or none has actions."""
     trajectories = [Rollout.of_turns(turns) for turns in responses if not isinstance(turns, str)]
     if len(trajectories) < len(responses) or not any(rollout.actions for rollout in trajectories):
         return None
@@ -40,7 +40,7 @@ def written(i: int, row: Mapping[str, Any]) -> Rollout:
     """What the policy wrote in row `i`: its text, its tokens and their log-probs, and all turns of a trajectory.
 
     Raises:
-        ValueError: a mask is not that of the tokens, or not that of the messages.
+        ValueError: a mask does not match the tokens or the messages.
     """
     response: Response = row["responses"]
     tokens, logprobs, mask = (row.get(name) for name in ("tokens", "logprobs", "masks"))
@@ -55,15 +55,15 @@ def written(i: int, row: Mapping[str, Any]) -> Rollout:
     if mask is not None:
         chosen = np.flatnonzero(np.asarray(mask, bool)).tolist()
         tokens, logprobs = ([column[n] for n in chosen] if column else column for column in (tokens, logprobs))
-    known: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "tokens": tokens,
         "logprobs": None if logprobs is None else np.asarray(logprobs, np.float32),
     }
-    return Rollout(response, **known) if isinstance(response, str) else Rollout.of_turns(turns, **known)
+    return Rollout(response, **columns) if isinstance(response, str) else Rollout.of_turns(turns, **columns)
 
 
 def spread(advantages: np.ndarray, mask: Sequence[bool]) -> np.ndarray:
     """The advantages of the policy's tokens [T] at their places among all tokens, float32 [S], 0 elsewhere."""
-    found = np.zeros(len(mask), np.float32)
-    found[np.asarray(mask, bool)] = advantages
-    return found
+    values = np.zeros(len(mask), np.float32)
+    values[np.asarray(mask, bool)] = advantages
+    return values

@@ -11,5 +11,5 @@ VERSIONS: dict[str, Any] = packaged_table("diver.integrations", "versions.toml")
 
 
 def oldest(package: str, table: str = "allowed") -> tuple[int, ...]:
-    """The first number of its specifiers, such as (0, 22) of ">=0.22,<2"."""
-    return tuple(int(part) for part in re.findall(r"\d+", VERSIONS[table][package].partition(",")[0]))
+    """The first version in its specifiers, such as (0, 22) of ">=0.22,<2"."""
+    return tuple(int(number) for number in re.findall(r"\d+", VERSIONS[table][package].partition(",")[0]))

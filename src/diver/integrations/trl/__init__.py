@@ -1,5 +1,5 @@
-"""DIVER in TRL: a reward function for the stock GRPOTrainer, which returns the group's advantage, and a trainer of our
-own for the methods that a reward function cannot carry."""
+"""DIVER in TRL: a reward function for the stock GRPOTrainer, which returns advantages, and `DiverTrainer` for
+the methods that a reward function cannot carry."""
 
 from typing import TYPE_CHECKING
 

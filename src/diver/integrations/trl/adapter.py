@@ -54,17 +54,17 @@ class GroupAdvantage:
         args: the trainer's GRPOConfig; `config` gives what the method needs in it.
         tokenizer: the trainer's processing class.
         outcome: a reward function in TRL's own signature, whose values take the place of our grades. It returns None
-            for a prompt that it is not for; the completions of that prompt have the advantage 0. The first of
+            for a prompt that it does not grade; the completions of that prompt have the advantage 0. The first of
             several functions gives the outcome, which says what is correct. The others are added to the reward
             (`one_outcome`).
         weights: one per function of `outcome`.
-        answer_ends: called as `outcome` is. It returns the characters of each completion up to the end of its answer,
-            None if that is unknown. Our verifiers find the end themselves.
+        answer_ends: called like `outcome`. It returns the characters of each completion up to the end of its answer,
+            None if that is unknown. Our verifiers find the end without it.
         verifier: the grader of our grades.
         verification: the limits of grading.
         ends: end tokens of the model that neither the tokenizer nor the trainer (`eos_token_ids`) names.
         problems: the problems by the ids in the column `problem`. Without them a problem is made from the columns of
-            the data set: `answer` or `solution`, and whatever else `diver.tasks.sources` reads.
+            the data set: `answer` or `solution`, and the others that `diver.tasks.sources` reads.
         on_step: called on each process with every rollout step (from 1), its groups and its metrics.
 
     Groups may be split over processes. The rows of all processes are gathered first, and every process computes all
@@ -73,9 +73,9 @@ class GroupAdvantage:
 
     __name__ = "diver"  # TRL logs the function under this name
     stock = True
-    """Whether the trainer is TRL's, whose data set is read and whose batches are compared."""
+    """Whether the trainer is TRL's. Its data sets are read then, and its batches are compared."""
     seam = SEAM
-    """What the trainer carries."""
+    """What the trainer supports."""
 
     def __init__(
         self,
@@ -105,9 +105,9 @@ class GroupAdvantage:
         self.source, self.verification = Source(path="TRL", verifier=verifier), verification
         self.ends: set[Any] = {getattr(tokenizer, "eos_token_id", None), *ends}
         self.entry: Any = self
-        """The object that is among the trainer's reward functions."""
+        """The object in the trainer's list of reward functions."""
         self._letters: dict[tuple[str, str], Problem] = {}
-        """Problems whose answers are letters now, by the question and the number that stands for the letter."""
+        """Problems whose answers were numbers of options and are now letters, by question and number."""
         self._place: tuple[Any, int, int] = (None, 0, 0)
         """The trainer's state at the last call, its optimizer step, and the generations before it in this step."""
         self.times: defaultdict[str, float] = defaultdict(float)
@@ -129,15 +129,15 @@ class GroupAdvantage:
         start = time.perf_counter()
         training = is_training(trainer)
         grade = partial(self._graded, prompts, completions, completion_ids, inputs)
-        rows, first, progress = gathered(
+        rows, offset, progress = gathered(
             lambda: (grade(), self._progress(inputs["trainer_state"]) if training else None)
         )
         self.times["time/verify"] += time.perf_counter() - start
-        own = slice(first, first + len(prompts))
+        local_rows = slice(offset, offset + len(prompts))
         if progress is None:
             size = getattr(self.args, "num_generations_eval", None) or self.args.num_generations
-            return self._evaluated(self._groups(rows, size), own, inputs)
-        rollouts = self._trained(self._groups(rows, self.args.num_generations), progress, own, inputs)
+            return self._evaluated(self._groups(rows, size), local_rows, inputs)
+        rollouts = self._trained(self._groups(rows, self.args.num_generations), progress, local_rows, inputs)
         if trainer is not None and self.stock:
             trainer.diver_comparison.expect(self.method, [*zip(map(list, completion_ids), rollouts, strict=True)])
         return [r.advantage for r in rollouts]
@@ -150,13 +150,13 @@ class GroupAdvantage:
         return self._logged(groups, self.reported(groups, progress), own, inputs)
 
     def shaped(self, sampled: Sequence[Group], progress: Progress, state: State | None = None) -> list[Group]:
-        """The groups as the method shapes them; one without outcomes has the advantage 0."""
+        """The groups as the method shapes them; groups without outcomes have the advantage 0."""
         start = time.perf_counter()
         applies = [not np.isnan(group.outcomes).any() for group in sampled]
-        given = list(compress(sampled, applies))
+        scored = list(compress(sampled, applies))
         if "keys" in self.method.needs:
-            given = with_keys(given)
-        shaped = iter(self.method.shaped(given, progress, self._decode, state))
+            scored = with_keys(scored)
+        shaped = iter(self.method.shaped(scored, progress, self._decode, state))
         trained = not self.method.selection.drops
         groups = [
             next(shaped) if a else g.with_each(advantage=[0.0] * len(g), trained=[trained] * len(g))
@@ -168,7 +168,7 @@ class GroupAdvantage:
     def reported(
         self, groups: Sequence[Group], progress: Progress, further: Mapping[str, float] | None = None
     ) -> dict[str, float]:
-        """The metrics of shaped groups, which `on_step` is given; `further` are added to them."""
+        """The metrics of shaped groups and `further` ones; `on_step` gets them, too."""
         scored = [group for group in groups if not np.isnan(group.outcomes).any()]
         metrics = {**self.times, **(further or {})}
         self.times.clear()
@@ -183,15 +183,14 @@ class GroupAdvantage:
     def _logged(
         self, groups: Sequence[Group], metrics: Mapping[str, float], own: slice, inputs: Mapping[str, Any]
     ) -> list[Rollout]:
-        """This process's rollouts, after TRL (since 1.0) is given the metrics, and the columns of its table of
-        completions.
+        """Give TRL (since 1.0) the metrics and the columns of its table of completions; return this process's rollouts.
 
         TRL keeps the last values of each column, so every call gives all columns, NaN where a value is unknown.
         """
         rollouts = [r for group in groups for r in group.rollouts][own]
-        for logs, given in (("log_metric", metrics), ("log_extra", self.columns_of(rollouts))):
-            for name, value in given.items() if logs in inputs else ():
-                inputs[logs](name, value)
+        for callback, values in (("log_metric", metrics), ("log_extra", self.columns_of(rollouts))):
+            for name, value in values.items() if callback in inputs else ():
+                inputs[callback](name, value)
         return rollouts
 
     def columns_of(self, rollouts: Sequence[Rollout]) -> dict[str, list[float]]:
@@ -202,7 +201,7 @@ class GroupAdvantage:
         }
 
     def _evaluated(self, groups: Sequence[Group], own: slice, inputs: Mapping[str, Any]) -> list[float]:
-        """This process's outcomes, NaN if no function is for a prompt: an evaluation has no advantages."""
+        """This process's outcomes, NaN if no function grades a prompt. An evaluation has no advantages."""
         outcomes = np.concatenate([group.outcomes for group in groups])
         scored = [group for group in groups if not np.isnan(group.outcomes).any()]
         metrics = {"reward/outcome": float(np.nanmean(outcomes))} | sampling_metrics(scored) if scored else {}
@@ -210,7 +209,7 @@ class GroupAdvantage:
         return outcomes[own].tolist()
 
     def _use(self, args: Any) -> None:
-        """Take and check the configuration of the trainer that calls."""
+        """Use the configuration of the calling trainer, and check it."""
         limit, overlong = args.max_completion_length, self._unlimited.overlong
         if limit is None and overlong and not overlong.max_tokens:
             raise DiverError("method.overlong.max_tokens: max_completion_length is None, so give the limit here")
@@ -226,7 +225,7 @@ class GroupAdvantage:
     ) -> list[Row]:
         """This process's rows with their outcomes, NaN if `outcome` gave None."""
         truncated = self._truncated(tokens, {**inputs, "prompts": prompts})
-        # TRL keeps `env_mask` of a rollout_func for itself, and gives its other fields to reward functions.
+        # TRL does not pass `env_mask` of a rollout_func to reward functions, but it passes its other fields.
         masks = inputs.get("policy_mask") or [None] * len(tokens)
         sampled = [self._rollout(*row) for row in zip(completions, tokens, masks, strict=True)]
         written = [*map(_written, completions)]
@@ -236,15 +235,15 @@ class GroupAdvantage:
             problems = self._problems(prompts, inputs)
             thinking = [self._is_thinking(prompt, ids) for prompt, ids in zip(prompts, tokens, strict=True)]
             for i, (rollout, ids) in enumerate(zip(sampled, tokens, strict=True)):
-                if not rollout.turns and rollout.length < len(ids):  # the environment of a rollout_func wrote into it
+                if not rollout.turns and rollout.length < len(ids):  # an environment wrote some tokens
                     written[i] = rollout.response
             pairs = list(zip(written, problems, strict=True))
-            found = verdicts(pairs, self.verification, truncated=truncated, thinking=thinking)
-            grades, ends = [v.grade for v in found], [v.answer_end for v in found]
+            graded = verdicts(pairs, self.verification, truncated=truncated, thinking=thinking)
+            grades, ends = [v.grade for v in graded], [v.answer_end for v in graded]
             rewards = [Reward(float(grade is Grade.CORRECT)) for grade in grades]
         else:
             ids, texts = first_value(inputs, COLUMNS["id"]) or [None] * len(prompts), [*map(_text, prompts)]
-            names = [digest(text) if known is None else str(known) for known, text in zip(ids, texts, strict=True)]
+            names = [digest(text) if row_id is None else str(row_id) for row_id, text in zip(ids, texts, strict=True)]
             problems = [Problem(name, text, "") for name, text in zip(names, texts, strict=True)]
             columns = {"prompts": prompts, "completions": completions, "completion_ids": tokens, **inputs}
             rewards, ends = self.outcome(**columns), self._ends_given(columns)
@@ -261,8 +260,7 @@ class GroupAdvantage:
         return rows
 
     def _ends_given(self, columns: Mapping[str, Any]) -> Sequence[int | None]:
-        """Where the answer ends in what the assistant wrote, by `answer_ends`; None without it, of which a note warns
-        once."""
+        """The ends of answers in the assistant's texts, by `answer_ends`; else None, with a warning if it matters."""
         if self.answer_ends is not None:
             return self.answer_ends(**columns)
         if self.method.diversity.until == "answer" and "responses" in self.method.needs:
@@ -272,7 +270,7 @@ class GroupAdvantage:
 
     def _truncated(self, tokens: Sequence[Sequence[int]], inputs: Mapping[str, Any]) -> Sequence[bool]:
         limit = self.args.max_completion_length or 1  # without a limit, no end token means truncated
-        context = getattr(self.args, "vllm_max_model_length", None) or math.inf  # the prompt takes a part of it
+        context = getattr(self.args, "vllm_max_model_length", None) or math.inf  # vLLM counts the prompt, too
         rooms = [context - self._length(prompt) if context < math.inf else context for prompt in inputs["prompts"]]
         return [is_truncated(ids, limit, self.ends, room) for ids, room in zip(tokens, rooms, strict=True)]
 
@@ -287,10 +285,10 @@ class GroupAdvantage:
         return self.tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True, **settings)
 
     def _rollout(self, completion: Any, ids: Sequence[int], mask: Sequence[int] | None) -> Rollout:
-        """All that the policy wrote, also the thoughts and calls that TRL has parsed out of a message, and its tokens.
+        """All text and tokens of the policy, with the thoughts and calls that TRL has parsed out of a message.
 
-        The tokens are decoded as TRL decodes those that it does not parse. Where tools answered, the assistant's
-        messages are put together again.
+        The tokens are decoded as TRL decodes those that it does not parse. If tools answered, the text is that of the
+        assistant's messages.
 
         Raises:
             DiverError: the method needs tokens, and which of them are a tool's is not known.
@@ -303,14 +301,14 @@ class GroupAdvantage:
                 f"method {self.method.name!r} needs tokens, and TRL does not say which tokens of a trajectory are a "
                 "tool's; choose a method without lengths (overlong, diversity.horizon)"
             )
-        own = list(ids) if mask is None else [*compress(ids, mask)]
+        written = list(ids) if mask is None else [*compress(ids, mask)]
         if answered:
             text = "\n".join(texts)
-        elif isinstance(completion, str) and len(own) == len(ids):
+        elif isinstance(completion, str) and len(written) == len(ids):
             text = completion
         else:
-            text = self._decode(own)
-        return Rollout(text, None if answered and mask is None else own, turns=turns)
+            text = self._decode(written)
+        return Rollout(text, None if answered and mask is None else written, turns=turns)
 
     def _is_thinking(self, prompt: Any, ids: Sequence[int]) -> bool:
         """Whether the prompt opened a thought that the completion did not close.
@@ -329,17 +327,17 @@ class GroupAdvantage:
         rows = [{name: column[i] for name, column in columns.items()} for i in range(len(prompts))]
         problems = []
         for i, row in enumerate(rows):
-            found = to_problem(row, f"row {i}", self.source)
-            if first_value(row, COLUMNS["id"]) is None:  # methods keep what they know of a problem by its id
-                meta = {name: str(value) for name, value in found.meta.items()}
-                found = replace(found, id=digest(_text(prompts[i]), found.answer, meta))
-            if letter := self._letters.get((found.question, found.answer)):
-                found = replace(found, answer=letter.answer, verifier=letter.verifier)
-            problems.append(found)
+            problem = to_problem(row, f"row {i}", self.source)
+            if first_value(row, COLUMNS["id"]) is None:  # methods store their state of a problem by its id
+                meta = {name: str(value) for name, value in problem.meta.items()}
+                problem = replace(problem, id=digest(_text(prompts[i]), problem.answer, meta))
+            if letter := self._letters.get((problem.question, problem.answer)):
+                problem = replace(problem, answer=letter.answer, verifier=letter.verifier)
+            problems.append(problem)
         return problems
 
     def _read(self, trainer: Any) -> None:
-        """Read the trainer's data sets, so that a row that cannot be graded is an error before anything is trained on.
+        """Read the trainer's data sets, so that a row that cannot be graded is an error before training begins.
 
         Raises:
             DiverError: names the data set and the row, from 0.
@@ -348,7 +346,7 @@ class GroupAdvantage:
         evaluated = evaluated if isinstance(evaluated, Mapping) else {"eval_dataset": evaluated}
         for name, rows in {"train_dataset": getattr(trainer, "train_dataset", None), **evaluated}.items():
             if self.outcome is not None or self.problems is not None or not hasattr(rows, "__len__"):
-                continue  # nothing of a row is graded, or a stream can be read only once
+                continue  # rows are not graded, or a stream can be read only once
             problems = [to_problem(row, f"{name}[{i}]", self.source, i) for i, row in enumerate(rows)]
             for problem in problems:
                 get_grader(problem.verifier, "verifier").check(problem, f"{name}: ")
@@ -356,7 +354,7 @@ class GroupAdvantage:
             self._letters |= {(problems[i].question, problems[i].answer): new for i, new in counted.items()}
 
     def _groups(self, rows: Sequence[Row], size: int) -> list[Group]:
-        """Rows of all processes, in TRL's order: `size` of one prompt after those of another."""
+        """The groups of the rows of all processes. In TRL's order, the `size` rows of a prompt follow each other."""
         groups = []
         for start in range(0, len(rows), size):
             problems, prompts, rollouts = zip(*rows[start : start + size], strict=True)
@@ -378,25 +376,25 @@ class GroupAdvantage:
     def _progress(self, state: Any) -> Progress:
         """TRL counts optimizer steps; the schedule of lambda counts rollout batches.
 
-        Before `train`, as in an evaluation, TRL says 0 steps: then the run is at its beginning.
+        Before `train`, as in an evaluation, TRL reports 0 steps, which is the beginning of the run.
         """
         from accelerate import PartialState
 
-        each = self.args.steps_per_generation * self.args.num_iterations  # micro-batches
+        micro_batches = self.args.steps_per_generation * self.args.num_iterations
         accumulated = self.args.gradient_accumulation_steps
-        # A batch may be sampled between two optimizer steps: it is that of the last of the micro-batches that follow.
-        step = (state.global_step * accumulated + min(accumulated, each) - 1) // each
-        # A step may take several batches. `train` makes a new state.
-        last, at, before = self._place
-        before = before + 1 if last is state and at == state.global_step else 0
-        self._place, step = (state, state.global_step, before), step + before
-        steps = math.ceil(state.max_steps * accumulated / each)
-        folder, first = Path(self.args.output_dir), PartialState().is_main_process
-        return Progress(step, schedule_steps(folder, step, steps, write=first))
+        # A batch may be sampled within an optimizer step. The last micro-batch that follows in it decides.
+        step = (state.global_step * accumulated + min(accumulated, micro_batches) - 1) // micro_batches
+        # A step may take several batches, which are counted. `train` makes a new state, so the count restarts.
+        last_state, last_step, earlier = self._place
+        earlier = earlier + 1 if last_state is state and last_step == state.global_step else 0
+        self._place, step = (state, state.global_step, earlier), step + earlier
+        steps = math.ceil(state.max_steps * accumulated / micro_batches)
+        folder, is_main = Path(self.args.output_dir), PartialState().is_main_process
+        return Progress(step, schedule_steps(folder, step, steps, write=is_main))
 
 
 def check_ids(rows: Any) -> None:
-    """DiverError if rows with different prompts have one id, by which a method would keep them as one problem."""
+    """Raises DiverError if rows with different prompts share an id, since a method would take them for one problem."""
     prompts: dict[str, Any] = {}
     for i, row in enumerate(rows):
         name, prompt = first_value(row, COLUMNS["id"]), row.get("prompt")
@@ -407,27 +405,27 @@ def check_ids(rows: Any) -> None:
 def gathered(
     make: Callable[[], tuple[list[Row], Progress | None]],
 ) -> tuple[list[Row], int, Progress | None]:
-    """The rows that every process makes, in their order, where those of this process begin, and the first's progress.
+    """The rows of all processes, the index of the first row of this process, and the progress of the first process.
 
-    A process that fails says so to the others, which otherwise would wait for it. The first process alone may have the
-    file of the schedule.
+    A process that fails tells the others, which would wait for it otherwise. Only the first process may have the file
+    of the schedule.
     """
     from accelerate import PartialState  # installed with TRL; other functions here work without it
     from accelerate.utils import gather_object
 
-    made: tuple[list[Row], Progress | None] = [], None
+    result: tuple[list[Row], Progress | None] = [], None
     failure = None
     try:
-        made = make()
+        result = make()
     except Exception as error:
         failure = error
     index = PartialState().process_index
-    parts = gather_object([(*made, failure and f"process {index}: {type(failure).__name__}: {failure}")])
+    parts = gather_object([(*result, failure and f"process {index}: {type(failure).__name__}: {failure}")])
     if failure:
         raise failure
     if failures := [message for *_, message in parts if message]:
         raise DiverError(f"the reward function failed on {failures[0]}")
-    return [row for part, *_ in parts for row in part], sum(len(part) for part, *_ in parts[:index]), parts[0][1]
+    return [row for rows, *_ in parts for row in rows], sum(len(rows) for rows, *_ in parts[:index]), parts[0][1]
 
 
 def _text(prompt: Any) -> str:
@@ -446,5 +444,5 @@ def _turns(completion: Any) -> tuple[Turn, ...]:
 
 
 def _written(completion: Any) -> str:
-    """What is graded: the text, or the messages of the assistant; what tools answered is not the policy's."""
+    """The graded text: the completion, or the messages of the assistant without those of tools."""
     return _text(completion if isinstance(completion, str) else [m for m in completion if m["role"] == "assistant"])

@@ -18,7 +18,7 @@ STEPS = {
     "logging_first_step": False,
     "save_strategy": "steps",
 }
-"""One row of the run folder per rollout step, and an order of problems that a resumed run continues."""
+"""One row of the run folder per rollout step, and an order of problems that a resumed run can continue."""
 EVALUATION = ("do_eval", "num_generations_eval", "per_device_eval_batch_size")
 CORRECTION = "vllm_importance_sampling_"
 UNCORRECTED = {
@@ -27,14 +27,14 @@ UNCORRECTED = {
     f"{CORRECTION}clip_min": 1 - 1e-6,
     f"{CORRECTION}clip_max": 1 + 1e-6,
 }
-"""No correction of the loss: TRL's factor, the ratio of the trainer's to vLLM's probabilities, is 1 to 1e-6.
+"""No correction of the loss: TRL's factor, the ratio of the trainer's to vLLM's probabilities, is 1 within 1e-6.
 
 With the correction off, TRL would not log how far the log-probs are apart (docs/engines/trl.md#vllm).
 """
 
 
 def arguments(recipe: Recipe) -> dict[str, Any]:
-    """The fields of GRPOConfig for `recipe`. DiverError for what TRL cannot do, with the key and the reason.
+    """The fields of GRPOConfig for `recipe`. Raises DiverError with the key and the reason if TRL cannot run it.
 
     A rollout step is `updates` optimizer steps, each on as many responses as mini_batch_size problems have.
     """
@@ -44,8 +44,8 @@ def arguments(recipe: Recipe) -> dict[str, Any]:
     rows = train.mini_batch_size * sampled
     if rows % trl.processes:
         raise DiverError(f"trl.processes = {trl.processes} must divide the {rows} responses of a mini-batch")
-    of_process = rows // trl.processes
-    per_device = max(n for n in range(1, min(trl.rows_per_device, of_process) + 1) if of_process % n == 0)
+    process_rows = rows // trl.processes
+    per_device = max(n for n in range(1, min(trl.rows_per_device, process_rows) + 1) if process_rows % n == 0)
     objective = config(recipe.method, TRAINER)
     fields = {
         **dict(mapped(recipe, "trl")),
@@ -54,8 +54,8 @@ def arguments(recipe: Recipe) -> dict[str, Any]:
         "num_generations": sampled,
         "output_dir": str(recipe.folder / "trl"),
         "per_device_train_batch_size": per_device,
-        "gradient_accumulation_steps": of_process // per_device,
-        "steps_per_generation": updates * of_process // per_device,
+        "gradient_accumulation_steps": process_rows // per_device,
+        "steps_per_generation": updates * process_rows // per_device,
         "max_steps": train.steps * updates,
         "warmup_steps": train.warmup_steps * updates,
         "adam_beta1": train.betas[0],
@@ -78,23 +78,23 @@ def arguments(recipe: Recipe) -> dict[str, Any]:
 
 
 def _check_options(options: Collection[str], objective: Collection[str], fields: Collection[str]) -> None:
-    """Raises DiverError for an option that would replace what the recipe says, with the key that says it."""
+    """Raises DiverError for an option that would replace a setting of the recipe, with the key of that setting."""
     for name in options:
         if name.startswith("eval_") or name in EVALUATION:
             reason = "TRL does not evaluate here; run diver eval on the run folder afterwards"
         elif name in objective:
             reason = "the method sets it; change [method]"
         elif name in (*fields, "bf16"):
-            keys = (key for key, fate in read_keys("trl").items() if name in (*fate.to, *re.findall(r"\w+", fate.note)))
-            ours = "diver train counts steps and problems by it; leave it out"
-            reason = next((f"set {key} instead" for key in keys), ours)
+            keys = (key for key, row in read_keys("trl").items() if name in (*row.to, *re.findall(r"\w+", row.note)))
+            default = "diver train counts steps and problems by it; leave it out"
+            reason = next((f"set {key} instead" for key in keys), default)
         else:
             continue
         raise DiverError(f"trl.options.{name}: {reason}")
 
 
 def adapters(recipe: Recipe) -> dict[str, Any] | None:
-    """The fields of peft's LoraConfig; none if the weights are trained."""
+    """The fields of peft's LoraConfig; None if all weights are trained."""
     trl = recipe.trl
     if not trl.lora_rank:
         return None
@@ -108,22 +108,21 @@ def adapters(recipe: Recipe) -> dict[str, Any] | None:
 
 
 def lora_learning_rate(recipe: Recipe) -> float:
-    """The learning rate of the adapters."""
-    given = recipe.trl.lora_learning_rate
-    return 10 * recipe.train.learning_rate if given is None else given
+    """The learning rate of the adapters: by default ten times that of the weights (LoRA Without Regret, 2025)."""
+    rate = recipe.trl.lora_learning_rate
+    return 10 * recipe.train.learning_rate if rate is None else rate
 
 
 def identity(recipe: Recipe) -> dict[str, Any]:
-    """What a resumed run must not change of the section [trl]."""
+    """The settings of the section [trl] that a resumed run must not change."""
     tables = {"lora": adapters(recipe) or {}, "options": recipe.trl.options}
-    given = {f"trl.{table}.{name}": value for table, fields in tables.items() for name, value in fields.items()}
+    settings = {f"trl.{table}.{name}": value for table, fields in tables.items() for name, value in fields.items()}
     rate = {"trl.lora_learning_rate": lora_learning_rate(recipe)} if recipe.trl.lora_rank else {}
-    # A folder without it was trained by TRL's own update, by which DiverTrainer does not go on.
-    return {"trl.trainer": "DiverTrainer", "trl.quantization": recipe.trl.quantization, **rate, **given}
+    # A folder without `trl.trainer` was trained with TRL's update, which DiverTrainer does not continue.
+    return {"trl.trainer": "DiverTrainer", "trl.quantization": recipe.trl.quantization, **rate, **settings}
 
 
 def command(words: Sequence[str], processes: int) -> list[str]:
-    """The command that runs `diver train` with `words` in several processes of this machine,
-    which accelerate takes over."""
+    """The command that runs `diver train` with `words` in several processes of this machine, which accelerate uses."""
     run = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes), "-m", "diver", "train"]
     return [sys.executable, *run, *words]

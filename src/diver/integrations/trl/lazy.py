@@ -1,5 +1,5 @@
 """A reward function by its dotted path, `diver.integrations.trl.lazy.reward`, for a trainer that is configured by a
-file, as Axolotl.
+file, such as Axolotl.
 
 Its settings are those of `diver.integrations.configured`; the trainer's configuration and tokenizer are read from the
 trainer at the first call.
@@ -27,14 +27,14 @@ def reward(
 
 @functools.lru_cache(maxsize=1)
 def adapter(trainer: Any) -> GroupAdvantage:
-    """The adapter of the trainer that calls; another trainer gets one of its own."""
+    """The adapter of the calling trainer. Another trainer gets another adapter."""
     recipe = configured()
-    made = GroupAdvantage(
+    function = GroupAdvantage(
         recipe.method,
         trainer.args,
         trainer.processing_class,
         verifier=recipe.data.verifier,
         verification=recipe.verify,
     )
-    made.entry = reward
-    return made
+    function.entry = reward
+    return function

@@ -22,15 +22,15 @@ POLICY_LOSSES: dict[type[PolicyLoss], tuple[dict[str, str], dict[str, Any]]] = {
         {"loss_type": "sapo"},
     ),
 }
-"""The losses that TRL has: option of GRPOConfig -> our setting, and the options that make TRL's loss that one."""
+"""The losses that TRL has: option of GRPOConfig -> our setting, and the options that select this loss."""
 SEAM, TRAINER = SEAMS["TRL"], SEAMS["DiverTrainer"]
-"""That of a reward function with a stock trainer, and that of `DiverTrainer`."""
+"""The seam of a reward function in a stock trainer, and the seam of `DiverTrainer`."""
 OBJECTIVE: dict[str, Any] = {
     "scale_rewards": "none",
     "multi_objective_aggregation": "sum_then_normalize",
     "importance_sampling_level": "token",
     "use_bias_correction_kl": False,  # TRL's default multiplies the divergence by the ratio
-    "sync_ref_model": False,  # the divergence is from the policy with which the run begins
+    "sync_ref_model": False,  # the divergence is from the first policy of the run
     "top_entropy_quantile": 1.0,
     "delta": None,  # a third clip
     "mask_truncated_completions": False,
@@ -38,13 +38,13 @@ OBJECTIVE: dict[str, Any] = {
     "use_adaptive_entropy": False,
     "router_aux_loss_coef": 0.0,  # TRL's default is that of a mixture of experts
 }
-"""What every method requires: advantages pass through as they are, and the loss has no term that the method has not."""
+"""What every method requires: advantages pass through unchanged, and the loss has only the terms of the method."""
 REPLACED = {
     "max_new_tokens": "max_completion_length",
     "max_tokens": "max_completion_length",
     "temperature": "temperature",
 }
-"""Keys of `generation_kwargs` -> the field that they replace where TRL samples, and nowhere else."""
+"""Key of `generation_kwargs` -> the field of GRPOConfig that it replaces when TRL samples, and only then."""
 OLDEST, OLDEST_OF_TRAINER = oldest("trl"), oldest("trl", "allowed_by_train")
 """The first TRL that knows scale_rewards="none", and the first whose methods `DiverTrainer` relies on."""
 ADDED = {
@@ -55,7 +55,7 @@ ADDED = {
     "entropy_coef": (1, 8),
     "use_adaptive_entropy": (1, 8),
 }
-"""The fields of GRPOConfig that came later, with the first TRL that has them. An older one does without them what
+"""The fields of GRPOConfig that came later, with the first TRL that has them. Without them, older releases do what
 OBJECTIVE says."""
 
 BY_STEPS = (1, 10)
@@ -65,8 +65,8 @@ BY_STEPS = (1, 10)
 def config(method: str | Method, seam: Seam = SEAM) -> dict[str, Any]:
     """What a GRPOConfig must say for `method`: clipping, aggregation, KL, entropy, and that TRL scales nothing.
 
-    Fields that the installed TRL lacks are left out where it does the same
-    without them. With the seam of DiverTrainer, which has the loss of the method, the fields say what that loss is.
+    Fields that the installed TRL lacks are left out if it does the same without them. With the seam of DiverTrainer,
+    which has the loss of the method, the fields describe that loss.
 
     Raises:
         DiverError: the seam, or the installed TRL, does not support the method.
@@ -74,8 +74,8 @@ def config(method: str | Method, seam: Seam = SEAM) -> dict[str, Any]:
     loss = seam.usable(method).loss
     terms = {"loss_type": LOSS_TYPES[loss.aggregation], "beta": loss.kl_coef, "entropy_coef": loss.entropy_coef}
     if seam is TRAINER:
-        told = {"epsilon": getattr(loss, "clip_low", 0.2), "epsilon_high": getattr(loss, "clip_high", 0.2)}
-        return known({**OBJECTIVE, **terms, **told}, OLDEST_OF_TRAINER)
+        clips = {"epsilon": getattr(loss, "clip_low", 0.2), "epsilon_high": getattr(loss, "clip_high", 0.2)}
+        return known({**OBJECTIVE, **terms, **clips}, OLDEST_OF_TRAINER)
     if (coef := loss.entropy_coef) and loss.aggregation == "token-sum":
         raise DiverError(f"method.loss.entropy_coef = {coef}: TRL adds the mean entropy of the tokens; set it to 0")
     options, fixed = POLICY_LOSSES[type(loss)]
@@ -88,10 +88,10 @@ def config(method: str | Method, seam: Seam = SEAM) -> dict[str, Any]:
 
 
 def known(fields: Mapping[str, Any], least: tuple[int, ...] = OLDEST) -> dict[str, Any]:
-    """Those of `fields` that the GRPOConfig of the installed TRL has; all where TRL is not installed.
+    """The `fields` that the GRPOConfig of the installed TRL has; all of them if TRL is not installed.
 
     Raises:
-        DiverError: TRL is older than `least`, or would train otherwise without one of them.
+        DiverError: TRL is older than `least`, or would train differently without one of the fields.
     """
     version = installed()
     if version is None:
@@ -122,7 +122,7 @@ def dotted(version: tuple[int, ...]) -> str:
 
 
 def departures(args: Any, method: Method, seam: Seam = SEAM) -> Iterator[str]:
-    """In what TRL's loss with `args` departs from that of the method, which is allowed; a sentence for each."""
+    """The allowed differences of TRL's loss with `args` from that of the method, a sentence for each."""
     mode, *bounds = (
         getattr(args, f"vllm_importance_sampling_{name}", None) for name in ("mode", "clip_min", "clip_max")
     )
@@ -135,13 +135,13 @@ def departures(args: Any, method: Method, seam: Seam = SEAM) -> Iterator[str]:
         )
     if seam is TRAINER:
         return
-    steps, each, loss = args.steps_per_generation, args.gradient_accumulation_steps, method.loss
-    if loss.aggregation == "token-mean" and steps != each:
-        told = "TRL divides the loss of a step by the mean tokens of the generation's steps, and the method by its own"
-        yield f"GRPOConfig.steps_per_generation={steps}: {told}; {each} (gradient_accumulation_steps) makes them equal"
-    if loss.entropy_coef and (loss.aggregation != "token-mean" or each > 1):
-        told = "TRL takes the mean entropy of each micro-batch, not of the mini-batch with the weights of the loss"
-        yield f"GRPOConfig.entropy_coef: {told}; of one micro-batch with loss_type 'dapo' they are equal"
+    steps, count, loss = args.steps_per_generation, args.gradient_accumulation_steps, method.loss
+    if loss.aggregation == "token-mean" and steps != count:
+        note = "TRL divides the loss of a step by the mean tokens of the generation's steps, and the method by its own"
+        yield f"GRPOConfig.steps_per_generation={steps}: {note}; {count} (gradient_accumulation_steps) makes them equal"
+    if loss.entropy_coef and (loss.aggregation != "token-mean" or count > 1):
+        note = "TRL takes the mean entropy of each micro-batch, not of the mini-batch with the weights of the loss"
+        yield f"GRPOConfig.entropy_coef: {note}; of one micro-batch with loss_type 'dapo' they are equal"
 
 
 def check(args: Any, method: Method, seam: Seam = SEAM) -> None:

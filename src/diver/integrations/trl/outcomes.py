@@ -1,4 +1,4 @@
-"""The outcome of a completion by reward functions of the user's own, in TRL's signature."""
+"""The outcome of a completion by the user's reward functions, in TRL's signature."""
 
 import asyncio
 import inspect
@@ -22,9 +22,9 @@ Outcome = Callable[..., Values | Awaitable[Values]]
 def one_outcome(
     outcome: Outcome | Sequence[Outcome] | None, weights: Sequence[float] | None, method: Method
 ) -> Callable[..., list[Reward]] | None:
-    """The outcome as one function, which gives the reward of each completion; None without an outcome.
+    """One function for all of `outcome`, which gives the reward of each completion; None without an outcome.
 
-    `weights` are 1 where they are not given. DiverError where they do not fit.
+    `weights` default to 1. Raises DiverError if their number is not that of the functions.
     """
     if outcome is None and weights is None:
         return None
@@ -39,44 +39,44 @@ def one_outcome(
 
 
 def _rewards(functions: Sequence[Outcome], weights: Sequence[float], method: Method, /, **inputs: Any) -> list[Reward]:
-    """What the functions give for each completion, times their weights.
+    """The weighted values of the functions as the reward of each completion.
 
-    The first function alone says what is correct. Its value is the outcome, NaN for None. The others are added to the
-    reward.
+    Only the first function decides what is correct. Its value is the outcome, NaN for None. The values of the others
+    are added to the reward.
 
     Raises:
         DiverError: the weight of the first function moves a value over `method.threshold`.
     """
-    given = np.array(_values(functions, inputs))
-    firsts, threshold = given[0], method.threshold
-    outcomes, *others = given * np.array(weights)[:, None]
-    for function, values in zip(functions[1:], others, strict=True):
-        if (np.isnan(firsts) & ~np.isnan(values)).any():
-            one, other = name_of(functions[0]), name_of(function)
-            told = f"{one} gives None where {other} gives a number: only the first function decides what is correct"
-            warnings.warn(f"{told}, so these completions have the advantage 0", stacklevel=2)
+    scores = np.array(_values(functions, inputs))
+    unweighted, threshold = scores[0], method.threshold
+    outcomes, *further = scores * np.array(weights)[:, None]
+    for function, values in zip(functions[1:], further, strict=True):
+        if (np.isnan(unweighted) & ~np.isnan(values)).any():
+            first, other = name_of(functions[0]), name_of(function)
+            reason = f"{first} gives None where {other} gives a number: only the first function decides what is correct"
+            warnings.warn(f"{reason}, so these completions have the advantage 0", stacklevel=2)
     check_outcomes(method, outcomes.tolist())
-    for i in np.flatnonzero(reaches(firsts, threshold) != reaches(outcomes, threshold)):
+    for i in np.flatnonzero(reaches(unweighted, threshold) != reaches(outcomes, threshold)):
         raise DiverError(
-            f"row {i}: {name_of(functions[0])} gives {firsts[i]:g}, and {outcomes[i]:g} with its weight: both "
+            f"row {i}: {name_of(functions[0])} gives {unweighted[i]:g}, and {outcomes[i]:g} with its weight: both "
             f"must be at least method.threshold, {threshold:g}, or neither; change `weights`"
         )
-    rest = np.nansum([np.zeros_like(outcomes), *others], axis=0)
-    return [Reward(outcome, other=other) for outcome, other in zip(outcomes.tolist(), rest.tolist(), strict=True)]
+    extras = np.nansum([np.zeros_like(outcomes), *further], axis=0)
+    return [Reward(outcome, other=other) for outcome, other in zip(outcomes.tolist(), extras.tolist(), strict=True)]
 
 
 def _values(functions: Sequence[Outcome], inputs: Mapping[str, Any]) -> list[list[float]]:
-    """What each function gives for each completion, NaN for None. Asynchronous functions run together."""
+    """The value of each function for each completion, NaN for None. Asynchronous functions run together."""
     values: list[Any] = [function(**inputs) for function in functions]
-    if waiting := {i: value for i, value in enumerate(values) if inspect.isawaitable(value)}:
+    if awaitables := {i: value for i, value in enumerate(values) if inspect.isawaitable(value)}:
 
         async def together() -> list[Any]:
-            return await asyncio.gather(*waiting.values())
+            return await asyncio.gather(*awaitables.values())
 
-        # One loop for the run, so that a session which a function keeps open works at the next step. It has a thread
-        # of its own, because in a notebook the thread that calls runs a loop already.
+        # One event loop for the whole run, so that a session which a function keeps open works at the next step. It
+        # runs in another thread, because in a notebook the calling thread already runs a loop.
         results = asyncio.run_coroutine_threadsafe(together(), _event_loop()).result()
-        for i, result in zip(waiting, results, strict=True):
+        for i, result in zip(awaitables, results, strict=True):
             values[i] = result
     return [_numbers(*pair, len(inputs["completions"])) for pair in zip(functions, values, strict=True)]
 
@@ -95,8 +95,8 @@ def _numbers(function: Outcome, values: Any, count: int) -> list[float]:
             raise TypeError
         numbers = [math.nan if value is None else float(value + 0) for value in values]  # a text has no + 0
     except (TypeError, ValueError):
-        told = "a reward function returns a list with a number or None for each completion"
-        raise DiverError(f"{name_of(function)} returns {values!r:.60}: {told}") from None
+        expected = "a reward function returns a list with a number or None for each completion"
+        raise DiverError(f"{name_of(function)} returns {values!r:.60}: {expected}") from None
     if len(numbers) != count:
         raise DiverError(f"{name_of(function)} gives {len(numbers)} rewards for {count} completions")
     return numbers

@@ -1,4 +1,4 @@
-"""A run by DiverTrainer, in this process or in this one of several, with our run folder beside TRL's own."""
+"""A run with DiverTrainer, in one process or several, with our run folder beside the files of TRL."""
 
 import contextlib
 import sys
@@ -71,8 +71,8 @@ class RunRecorder(TrainerCallback):
         ours = {name: value for name, value in logs.items() if name in self.ours}
         trls = {name: logs[key] for name, key in METRICS.items() if key in logs}
         started = max(self.started, self.outcome.began)
-        before = self.sampled - started - logs["time/verify"] - logs["time/diversity"]
-        times = {"time/sample": before, "time/update": time.perf_counter() - self.sampled}
+        sampling = self.sampled - started - logs["time/verify"] - logs["time/diversity"]
+        times = {"time/sample": sampling, "time/update": time.perf_counter() - self.sampled}
         step, row = state.global_step // self.updates, {**ours, **trls, **times}
         self.folder.append("metrics.jsonl", {"step": step, **row})
         self.alerts.log(step, row)
@@ -92,15 +92,15 @@ class RunRecorder(TrainerCallback):
 def run(recipe: Recipe) -> None:
     """Begin or resume the run of `recipe`; on the first of several processes the run folder is written.
 
-    One process saves and stops on SIGTERM and Ctrl-C, as the built-in trainer does; with several,
-    their launcher does.
+    A single process saves and stops on SIGTERM and Ctrl-C, as the built-in trainer does; several are stopped by their
+    launcher.
     """
     processes = PartialState(cpu=recipe.model.device == "cpu")
     if recipe.trl.vllm == "server" and processes.device.type != "cuda":
         raise DiverError("trl.vllm = 'server': needs a CUDA device (NCCL); without one choose 'colocate' or 'off'")
-    first = processes.is_main_process
+    is_main = processes.is_main_process
     stop = Stop()
-    folder = open_run(recipe, **identity(recipe)) if first else None
+    folder = open_run(recipe, **identity(recipe)) if is_main else None
     if recipe.model.threads:
         torch.set_num_threads(recipe.model.threads)
     args = grpo_config(recipe)
@@ -121,8 +121,8 @@ def run(recipe: Recipe) -> None:
     )
     if recorder:
         recorder.outcome = reward
-    # The rows of all steps, one after another, as the built-in trainer takes the problems: TRL's own shuffling begins
-    # anew when a run resumes, so after the first epoch it would repeat the first one's order.
+    # The rows of all steps, in the order of the built-in trainer. TRL's shuffling would start again when a run resumes,
+    # so after the first epoch it would repeat the order of that epoch.
     rows, seed = Dataset.from_list(_rows(problems, tokenizer)), recipe.run.seed
     trainer = DiverTrainer(
         str(policy_folder(recipe.model.path) or Path(recipe.model.path).expanduser()),
@@ -135,11 +135,11 @@ def run(recipe: Recipe) -> None:
         quantization_config=_quantization(recipe),
     )
     trainer.pool = rows
-    # What TRL leaves open, `generate` takes from the model's own configuration, and would sample by it.
-    own = trainer.model.generation_config
-    trainer.model.generation_config = GenerationConfig(eos_token_id=own.eos_token_id, pad_token_id=own.pad_token_id)
+    # `generate` would take options that TRL does not set from the model's configuration, and sample by them.
+    base = trainer.model.generation_config
+    trainer.model.generation_config = GenerationConfig(eos_token_id=base.eos_token_id, pad_token_id=base.pad_token_id)
     if recorder:
-        recorder.generation_config = own
+        recorder.generation_config = base
     if folder and recipe.trl.vllm == "colocate":
         print(precision_note(trainer.vllm_generation.llm.model_config.dtype), file=sys.stderr)
     if folder:
@@ -156,25 +156,25 @@ def run(recipe: Recipe) -> None:
 
 
 def last_checkpoint(folder: Path) -> str | None:
-    """The newest complete checkpoint of TRL in `folder`. A kill may leave one without its last file, which cannot be
-    resumed from."""
-    found = {file.parent.name.partition("-")[2]: str(file.parent) for file in folder.glob(f"checkpoint-*/{LAST_FILE}")}
-    steps = [step for step in found if step.isdigit()]
-    return found[max(steps, key=int)] if steps else None
+    """The newest complete checkpoint of TRL in `folder`. A killed run may leave an incomplete one, without its last
+    file, from which no run can resume."""
+    paths = {file.parent.name.partition("-")[2]: str(file.parent) for file in folder.glob(f"checkpoint-*/{LAST_FILE}")}
+    steps = [step for step in paths if step.isdigit()]
+    return paths[max(steps, key=int)] if steps else None
 
 
 def check(recipe: Recipe) -> None:
-    """Raises DiverError if the installed TRL or peft refuses what the recipe becomes; loads no model."""
+    """Raises DiverError if the installed TRL or peft refuses the arguments made from the recipe; loads no model."""
     _lora(recipe)
     grpo_config(recipe)
 
 
 def grpo_config(recipe: Recipe) -> GRPOConfig:
-    """TRL's configuration of `recipe`. DiverError for what TRL itself refuses."""
+    """TRL's configuration of `recipe`. Raises DiverError for arguments that TRL refuses."""
     model = recipe.model
     gpu = torch.cuda.is_available() and model.device != "cpu"
     bf16 = model.precision == "bfloat16" or (model.precision == "auto" and gpu)
-    low = bf16 and recipe.trl.lora_rank  # frozen weights; those that are trained are in float32
+    low = bf16 and recipe.trl.lora_rank  # frozen weights; the trained ones are in float32
     weights = {"dtype": "bfloat16" if low else "float32", "attn_implementation": model.attention}
     revision = {"revision": model.revision} if model.revision else {}
     try:
@@ -202,12 +202,12 @@ def _quantization(recipe: Recipe) -> BitsAndBytesConfig | None:
 
 
 def _rows(problems: Prompted, tokenizer: Any) -> list[dict[str, str]]:
-    """The data set: texts that TRL, which adds the tokenizer's special tokens, tokenizes as the other engines do."""
+    """The data set. TRL adds the tokenizer's special tokens, so a text may have to omit its begin token."""
     rows = []
     for problem, text in zip(problems.problems, problems.texts, strict=True):
         bare = text.removeprefix(tokenizer.bos_token or "")
-        known = [t for t in (text, bare) if list(tokenizer(text=t)["input_ids"]) == problems.ids[problem.id]]
-        if not known:
+        matches = [t for t in (text, bare) if list(tokenizer(text=t)["input_ids"]) == problems.ids[problem.id]]
+        if not matches:
             raise DiverError(f"problem {problem.id!r}: TRL tokenizes its prompt otherwise than the other engines do")
-        rows.append({"prompt": known[0], "problem": problem.id})
+        rows.append({"prompt": matches[0], "problem": problem.id})
     return rows

@@ -4,15 +4,15 @@
     reward = GroupOutcome("verified-replay", args, tokenizer)
     DiverTrainer(model, reward, args=args, train_dataset=problems, processing_class=tokenizer).train()
 
-TRL samples, evaluates, logs and saves. The reward function grades. When TRL has scored a generation, the method shapes
-its groups. Every process then has the rows of the update, and takes its part of each optimizer step. Mini-batches are
-of whole groups, replayed rollouts join them, and a row that the method leaves out is not trained on. The loss is that
-of the method, with the weights of `diver.train.update`.
+TRL samples, evaluates, logs and saves. The reward function grades. After TRL has scored a generation, the method shapes
+its groups. Every process has all rows of the update, and trains on its part of each optimizer step. Mini-batches
+contain whole groups and replayed rollouts. Rows that the method leaves out are not trained on. The loss is that of the
+method, with the weights of `diver.train.update`.
 
 It relies on these properties of TRL 1.16; docs/engines/trl.md#divertrainer has the lines and digests of the methods:
 
-    _prepare_inputs                       called once a micro-batch; `_step` counts them, and `_buffered_inputs` has
-                                          those of a generation
+    _prepare_inputs                       called once per micro-batch; `_step` counts micro-batches, and
+                                          `_buffered_inputs` has those of a generation
     _compute_loss                         gets a micro-batch as `_prepare_inputs` returned it; its value is not
                                           divided again
     _save_checkpoint                      writes `trainer_state.json` last
@@ -54,17 +54,17 @@ from diver.train.update import ANCHOR
 BATCHES = "trl.batches"
 """The number of sampled batches, in the state of a method that filters groups."""
 COLUMNS = {
-    # ours -> TRL's, and what stands for it in a replayed row
+    # ours -> TRL's, and the value of a replayed row
     "old": ("old_per_token_logps", 0.0),
     "reference": ("ref_per_token_logps", 0.0),
     "correction": ("importance_sampling_ratio", 1.0),
 }
-"""Numbers of each token that TRL computes for a generation."""
+"""Values per token that TRL computes for a generation."""
 OF_ROWS = ("weight", "is_sampled")
 """The columns of `Padded` with one value for each row."""
 Columns = Mapping[str, np.ndarray]
 Sampled = tuple[tuple[int, ...], np.ndarray, np.ndarray, Columns]
-"""The prompt of a sampled row, all tokens after it [S], which of them the policy wrote [S], and its columns."""
+"""A sampled row: its prompt, all tokens after the prompt [S], which of them the policy wrote [S], and its columns."""
 Padded = dict[str, Tensor]
 """Rows of an optimizer step by column, padded: [n, T], and OF_ROWS."""
 
@@ -72,7 +72,7 @@ Padded = dict[str, Tensor]
 class GroupOutcome(GroupAdvantage):
     """The reward function of `DiverTrainer`: the outcome of each completion, NaN without one.
 
-    The trainer computes the advantages. Arguments: `GroupAdvantage`.
+    The trainer computes the advantages. The arguments are those of `GroupAdvantage`.
     """
 
     stock = False
@@ -84,7 +84,7 @@ class GroupOutcome(GroupAdvantage):
     ) -> list[Rollout]:
         self.sampled, self.progress = sampled, progress
         pairs = [pair for group in sampled for pair in zip(group.rollouts, group.outcomes.tolist(), strict=True)]
-        return [rollout.replace(advantage=outcome) for rollout, outcome in pairs[own]]  # TRL is given the advantage
+        return [rollout.replace(advantage=outcome) for rollout, outcome in pairs[own]]  # TRL gets this field
 
     def restart(self) -> None:
         """Forget the batches so far: they belong to no step."""
@@ -96,7 +96,7 @@ class Item(NamedTuple):
     """A row of an optimizer step.
 
     Attributes:
-        row: its tokens and advantages. Without old log-probs they are those of the update itself, so its ratio is 1.
+        row: its tokens and advantages. A row without old log-probs uses those of the update, so its ratio is 1.
         columns: each of COLUMNS that TRL computed, at the tokens that the policy wrote.
         is_sampled: false for a replayed row.
     """
@@ -133,7 +133,7 @@ class DiverTrainer(GRPOTrainer):
         self.outcome._read(self)
 
     def _check(self) -> None:
-        """Raises DiverError for what an update of whole groups cannot be made of."""
+        """Raises DiverError for settings that make an update of whole groups impossible."""
         args, method = self.args, self.outcome.method
         if args.steps_per_generation % args.gradient_accumulation_steps or self.problems % self.updates:
             # An optimizer step trains on whole groups.
@@ -141,9 +141,9 @@ class DiverTrainer(GRPOTrainer):
             raise DiverError(f"GRPOConfig: steps_per_generation {steps} must divide {self.problems} problems")
         if self.num_generations % method.selection.multiplier:
             raise DiverError(f"num_generations = {self.num_generations}: is no multiple of method.selection.samples")
-        beside = "replay" in method.needs or method.loss.selects_tokens or method.selection.filter_groups
-        if beside and self.accelerator.distributed_type in (DistributedType.DEEPSPEED, DistributedType.FSDP):
-            # Replay and the selection of tokens or groups take passes of the model beside the update.
+        extra_passes = "replay" in method.needs or method.loss.selects_tokens or method.selection.filter_groups
+        if extra_passes and self.accelerator.distributed_type in (DistributedType.DEEPSPEED, DistributedType.FSDP):
+            # Replay and the selection of tokens or groups need passes of the model outside the update.
             raise DiverError(f"method {method.name!r}: DiverTrainer runs it without DeepSpeed and FSDP only")
         if (method.selection.filter_groups or method.start_samples) and not hasattr(self.pool, "__len__"):
             raise DiverError(f"method {method.name!r}: samples further problems, which a stream does not have")
@@ -155,7 +155,7 @@ class DiverTrainer(GRPOTrainer):
 
     @property
     def _each(self) -> int:
-        """Micro-batches from one generation to the next."""
+        """The number of micro-batches from one generation to the next."""
         return self.args.steps_per_generation * self.num_iterations
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
@@ -174,11 +174,11 @@ class DiverTrainer(GRPOTrainer):
         columns: list[list[Columns]] = []
         for batch in range(selection.max_num_gen_batches if selection.filter_groups else 1):
             rows = self._next_rows() if selection.filter_groups else rows
-            groups, found = self._sampled(rows)
+            groups, batch_columns = self._sampled(rows)
             if batch == 0:
                 self.progress = outcome.progress
-            self._retry(rows, groups, found)
-            columns += found
+            self._retry(rows, groups, batch_columns)
+            columns += batch_columns
             shaped += outcome.shaped(groups, self.progress, self.state_of_method)
             shaped, enough = without_surplus(shaped, self.problems)
             if enough:
@@ -186,27 +186,27 @@ class DiverTrainer(GRPOTrainer):
         return shaped, columns
 
     def _sampled(self, rows: Sequence[Any]) -> tuple[list[Group], list[list[Columns]]]:
-        """Graded groups of these rows of this process and of those of the others, and the columns of each."""
-        scored = super()._generate_and_score_completions([{**row} for row in rows])  # TRL writes into them
+        """The graded groups of all processes, and the columns of each; `rows` are those of this process."""
+        scored = super()._generate_and_score_completions([{**row} for row in rows])  # TRL writes into the rows
         tokens = self._gathered(scored)
         groups = [_with_tokens(*pair) for pair in zip(self.outcome.sampled, tokens, strict=True)]
         if "logprobs" in self.outcome.method.needs and "old_per_token_logps" not in scored:
             groups = self._with_logprobs(groups)
-        return groups, [[columns for *_, columns in of_group] for of_group in tokens]
+        return groups, [[columns for *_, columns in rows_of_group] for rows_of_group in tokens]
 
     def _beside(self, rows: Sequence[Any]) -> tuple[list[Group], list[list[Columns]]]:
-        """`_sampled` of rows beside those of the generation, which TRL's own metrics leave out."""
+        """`_sampled` for rows of all processes outside the generation, which TRL's metrics leave out."""
         metrics = copy.deepcopy(self._metrics)
-        found = self._sampled(self._part(rows))
+        sampled = self._sampled(self._part(rows))
         self._metrics = metrics
-        self._metrics["train"]["num_tokens"] = [self.state.num_input_tokens_seen]  # a total, and no mean
-        return found
+        self._metrics["train"]["num_tokens"] = [self.state.num_input_tokens_seen]  # a total, not a mean
+        return sampled
 
     def _sample_start(self) -> None:
-        """Enter the method's responses of the policy before training into its state, for every problem."""
-        for first in range(0, len(self.pool), self.problems):
-            numbers = range(first, min(first + self.problems, len(self.pool)))
-            # The processes have equal parts, so the last batch is filled up; what it has twice is left out.
+        """Sample responses to every problem before training, and enter them into the state of the method."""
+        for start in range(0, len(self.pool), self.problems):
+            numbers = range(start, min(start + self.problems, len(self.pool)))
+            # All processes need equal parts, so the last batch is filled up with repeats, which are left out below.
             filled = np.repeat(np.resize(numbers, self.problems), self.num_generations)
             groups, _ = self._beside([self.pool[i] for i in filled.tolist()])
             if any(rollout.logprobs is None for group in groups for rollout in group.rollouts):
@@ -218,29 +218,30 @@ class DiverTrainer(GRPOTrainer):
     def _retry(self, rows: Sequence[Any], groups: list[Group], columns: list[list[Columns]]) -> None:
         """Sample the groups without a correct response again, and add the new responses to them."""
         method, size = self.outcome.method, self.num_generations
-        every = gather_object([*rows]) if method.selection.retries else []
+        all_rows = gather_object([*rows]) if method.selection.retries else []
         for _ in range(method.selection.retries):
-            graded = (not np.isnan(group.outcomes).any() for group in groups)
-            unsolved = [i for i, g in enumerate(graded) if g and not method.correct(groups[i]).any()]
+            is_graded = (not np.isnan(group.outcomes).any() for group in groups)
+            unsolved = [i for i, ok in enumerate(is_graded) if ok and not method.correct(groups[i]).any()]
             if not unsolved:
                 return
-            again = np.resize(unsolved, self.problems).tolist()
-            more = self._beside([row for i in again for row in every[i * size : (i + 1) * size]])
-            for i, group, found in zip(unsolved, *more, strict=False):
+            # The batch is filled up with repeats, as in `_sample_start`; zip leaves them out.
+            retried = np.resize(unsolved, self.problems).tolist()
+            samples = self._beside([row for i in retried for row in all_rows[i * size : (i + 1) * size]])
+            for i, group, new_columns in zip(unsolved, *samples, strict=False):
                 if not np.isnan(group.outcomes).any():
-                    groups[i], columns[i] = groups[i].joined(group), columns[i] + found
+                    groups[i], columns[i] = groups[i].joined(group), columns[i] + new_columns
 
     def _next_rows(self) -> list[Any]:
         """This process's rows of the next batch, in the order of the built-in trainer."""
         state = self.state_of_method
         number = state[BATCHES] = state.get(BATCHES, 0) + 1
-        index = np.repeat(draw_indices(number, self.problems, len(self.pool), self.args.seed), self.num_generations)
-        return [self.pool[i] for i in self._part(index.tolist())]
+        indices = np.repeat(draw_indices(number, self.problems, len(self.pool), self.args.seed), self.num_generations)
+        return [self.pool[i] for i in self._part(indices.tolist())]
 
     def _part(self, rows: Sequence[Any]) -> Sequence[Any]:
-        """This process's part of the rows of all."""
-        each = len(rows) // self.accelerator.num_processes
-        return rows[self.accelerator.process_index * each :][:each]
+        """This process's part of the rows of all processes."""
+        count = len(rows) // self.accelerator.num_processes
+        return rows[self.accelerator.process_index * count :][:count]
 
     def _gathered(self, scored: Mapping[str, Tensor]) -> list[list[Sampled]]:
         """The tokens of the rows of all processes, by group."""
@@ -248,70 +249,70 @@ class DiverTrainer(GRPOTrainer):
             raise DiverError("DiverTrainer trains on texts; for images train with GRPOTrainer and GroupAdvantage")
         attended = scored["completion_mask"].bool()
         written = attended & scored["tool_mask"].bool() if "tool_mask" in scored else attended
-        given = {ours: scored[trls] for ours, (trls, _) in COLUMNS.items() if trls in scored}
+        values = {ours: scored[trls] for ours, (trls, _) in COLUMNS.items() if trls in scored}
         rows = []
-        for i, (here, own) in enumerate(zip(attended, written, strict=True)):
-            columns = {name: value[i].expand(len(own))[own].float().cpu().numpy() for name, value in given.items()}
+        for i, (is_token, mask) in enumerate(zip(attended, written, strict=True)):
+            columns = {name: value[i].expand(len(mask))[mask].float().cpu().numpy() for name, value in values.items()}
             prompt = scored["prompt_ids"][i][scored["prompt_mask"][i].bool()].tolist()
-            ids = scored["completion_ids"][i][here]
-            rows.append((tuple(prompt), ids.cpu().numpy(), own[here].cpu().numpy(), columns))
+            ids = scored["completion_ids"][i][is_token]
+            rows.append((tuple(prompt), ids.cpu().numpy(), mask[is_token].cpu().numpy(), columns))
         rows, size = gather_object(rows), self.num_generations
         return [rows[start : start + size] for start in range(0, len(rows), size)]
 
     def _with_logprobs(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups with the log-probs of the policy as it now is."""
+        """The groups with log-probs by the current policy."""
         if not groups:
             return []
         batch = self._padded([Item(row, {}) for row in rows_of(groups, [0.0] * sum(map(len, groups)))])
-        found = self._scores(batch)[0].cpu().numpy()
-        each = iter([row[mask] for row, mask in zip(found, batch["mask"].cpu().numpy(), strict=True)])
-        return [group.with_each(logprobs=[next(each) for _ in range(len(group))]) for group in groups]
+        logprobs = self._scores(batch)[0].cpu().numpy()
+        row_logprobs = iter([row[mask] for row, mask in zip(logprobs, batch["mask"].cpu().numpy(), strict=True)])
+        return [group.with_each(logprobs=[next(row_logprobs) for _ in range(len(group))]) for group in groups]
 
     def _planned(self, shaped: Sequence[Group], columns: Sequence[Sequence[Columns]]) -> Iterator[dict[str, Any]]:
         """This process's micro-batches for all optimizer steps of a generation. Metrics are logged."""
         method, state, progress = self.outcome.method, self.state_of_method, self.progress
         trained = [
-            (part, of)
-            for group, of in zip(shaped, columns, strict=True)
-            if (part := group.only(r.trained is True for r in group.rollouts))
+            (chosen, group_columns)
+            for group, group_columns in zip(shaped, columns, strict=True)
+            if (chosen := group.only(r.trained is True for r in group.rollouts))
         ]
         batches = mini_batches(trained, self.problems // self.updates)
-        again: list[Group] = []
+        replayed: list[Group] = []
         if "replay" in method.needs and batches:
-            found = check_replayed(method, method.replayed(state, self.problems, progress))
-            again = method.reweighed(found, self._with_logprobs(found))
+            stored = check_replayed(method, method.replayed(state, self.problems, progress))
+            replayed = method.reweighed(stored, self._with_logprobs(stored))
         steps = [
             [
                 *_items(batch, method.loss.aggregation),
                 *(Item(row, {}, is_sampled=False) for row in rows_of(share, weights_of(share))),
             ]
             for i, batch in enumerate(batches)
-            for share in [again[i :: len(batches)]]
+            for share in [replayed[i :: len(batches)]]
         ]
-        self._log_generation(shaped, again, [item for step in steps for item in step])
+        self._log_generation(shaped, replayed, [item for step in steps for item in step])
         if method.loss.has_anchor and steps and ANCHOR not in state:
-            whole = self._padded([item for step in steps for item in step])
-            state[ANCHOR] = method.loss.measure_anchor(self._tokens(whole))
+            padded = self._padded([item for step in steps for item in step])
+            state[ANCHOR] = method.loss.measure_anchor(self._tokens(padded))
         random = torch.Generator().manual_seed(stream_seed(self.args.seed, "choose", progress.step + 1))
         for i in range(self.updates):
             yield from self._micro_batches(steps[i] if i < len(steps) else [], random)
 
     def _micro_batches(self, items: Sequence[Item], random: torch.Generator) -> Iterator[dict[str, Any]]:
         """This process's micro-batches of one optimizer step."""
-        accumulated, first = self.args.gradient_accumulation_steps, self.accelerator.process_index
-        if not items:  # a selection has left too few groups: nothing moves in this step
+        accumulated, rank = self.args.gradient_accumulation_steps, self.accelerator.process_index
+        if not items:  # a selection left too few groups: this step changes no weight
             yield from ({"rows": torch.empty(0)} for _ in range(accumulated))
             return
-        whole = self._padded(items)
+        padded = self._padded(items)
         cells = np.array_split(np.arange(len(items)), self.accelerator.num_processes * accumulated)
-        for i, cell in enumerate(cells[first * accumulated : (first + 1) * accumulated]):
+        for i, cell in enumerate(cells[rank * accumulated : (rank + 1) * accumulated]):
             rows = torch.from_numpy(cell if len(cell) else np.zeros(1, np.int64))
-            part: dict[str, Any] = {name: column[rows] for name, column in whole.items()} | {"rows": rows}
-            if not len(cell):  # every process runs the model, on which the others wait
-                part["mask"] = torch.zeros_like(part["mask"])
-            if self.outcome.method.loss.selects_tokens and i == 0:
-                part |= {"whole": whole, "uniform": torch.rand(int(whole["mask"].sum()), generator=random)}
-            yield part
+            micro_batch: dict[str, Any] = {name: column[rows] for name, column in padded.items()} | {"rows": rows}
+            if not len(cell):  # every process must run the model, since the others wait for it
+                micro_batch["mask"] = torch.zeros_like(micro_batch["mask"])
+            if self.outcome.method.loss.selects_tokens and i == 0:  # the first selects for all, in `_select`
+                micro_batch |= {"whole": padded, "uniform": torch.rand(int(padded["mask"].sum()), generator=random)}
+            yield micro_batch
 
     def _padded(self, items: Sequence[Item]) -> Padded:
         """The columns of rows, on the device."""
@@ -331,8 +332,8 @@ class DiverTrainer(GRPOTrainer):
         """log pi of each token and the entropy that the loss reads, [n, T] each."""
         width, top_p = part["mask"].shape[1], self.outcome.method.loss.entropy_top_p
         if top_p == 1:
-            given = model, part["ids"], part["attention"], width
-            logprobs, entropies, _ = self._get_per_token_logps_and_entropies(*given, compute_entropy=True)
+            inputs = model, part["ids"], part["attention"], width
+            logprobs, entropies, _ = self._get_per_token_logps_and_entropies(*inputs, compute_entropy=True)
             return logprobs, entropies
         with self.accelerator.autocast():
             logits = model(input_ids=part["ids"], attention_mask=part["attention"], logits_to_keep=width + 1).logits
@@ -341,18 +342,18 @@ class DiverTrainer(GRPOTrainer):
 
     @torch.no_grad()
     def _scores(self, batch: Padded) -> tuple[Tensor, Tensor]:
-        """`_scored` of all rows under the policy as it now is; each process computes a part of them."""
-        index = torch.arange(len(batch["mask"])).tensor_split(self.accelerator.num_processes)
-        own = index[self.accelerator.process_index]
+        """`_scored` for all rows, by the current policy; each process computes a part of them."""
+        splits = torch.arange(len(batch["mask"])).tensor_split(self.accelerator.num_processes)
+        rows = splits[self.accelerator.process_index]
         parts = [
-            {n: c[i] for n, c in batch.items()} for i in own.split(self.args.per_device_train_batch_size) if len(i)
+            {n: c[i] for n, c in batch.items()} for i in rows.split(self.args.per_device_train_batch_size) if len(i)
         ]
-        found = [torch.stack(self._scored(self.model, part)).float().cpu() for part in parts]
-        both = torch.cat(gather_object(found), 1).to(batch["mask"].device)
+        scores = [torch.stack(self._scored(self.model, part)).float().cpu() for part in parts]
+        both = torch.cat(gather_object(scores), 1).to(batch["mask"].device)
         return both[0], both[1]
 
     def _tokens(self, batch: Padded, uniform: Tensor | None = None) -> Tokens:
-        """All tokens that the policy wrote, under the policy as it now is: [N] each."""
+        """All tokens that the policy wrote, scored by the current policy: [N] each."""
         mask = batch["mask"]
         logprobs, entropies = self._scores(batch)
         old = torch.where(batch["old_logprobs"].isnan(), logprobs, batch["old_logprobs"])
@@ -368,17 +369,17 @@ class DiverTrainer(GRPOTrainer):
         )
 
     def _select(self, part: Mapping[str, Any]) -> None:
-        """Enter into this process's micro-batches of an optimizer step which tokens the loss selects in it."""
+        """Mark the tokens that the loss selects, in this process's micro-batches of an optimizer step."""
         loss, mask = self.outcome.method.loss, part["whole"]["mask"]
-        if self._step % self._each == 0 and not loss.selects_on_policy:
+        if self._step % self._each == 0 and not loss.selects_on_policy:  # the policy equals the sampler
             chosen = torch.zeros(int(mask.sum()), dtype=torch.bool, device=mask.device)
         else:
             chosen = loss.select_tokens(self._tokens(part["whole"], part["uniform"]))
         selected = torch.zeros(mask.shape, dtype=chosen.dtype, device=mask.device).masked_scatter(mask, chosen)
-        first = self._step % self.args.steps_per_generation
+        start = self._step % self.args.steps_per_generation
         assert self._buffered_inputs is not None
-        for other in self._buffered_inputs[first : first + self.args.gradient_accumulation_steps]:
-            other["selected"] = selected[other["rows"]]
+        for micro_batch in self._buffered_inputs[start : start + self.args.gradient_accumulation_steps]:
+            micro_batch["selected"] = selected[micro_batch["rows"]]
 
     def _compute_loss(self, model: Any, inputs: Any) -> Tensor:
         if "rows" not in inputs:  # an evaluation
@@ -389,24 +390,24 @@ class DiverTrainer(GRPOTrainer):
             self._select(inputs)
         columns = {name: value for name, value in inputs.items() if name not in ("rows", "whole", "uniform")}
         chunks = torch.arange(len(inputs["rows"])).split(self.args.per_device_train_batch_size)
-        total, parts = torch.zeros((), device=self.accelerator.device), []
-        # Replayed rows come beside those for which the memory is meant: all chunks but the last are done at once. The
-        # gradients of processes are averaged at the last, and DDP decides that in the forward pass.
+        total, sums = torch.zeros((), device=self.accelerator.device), []
+        # The memory is planned without replayed rows, so the gradient of each chunk is computed at once. Processes
+        # average their gradients at the last chunk only, and DDP decides that in the forward pass.
         for i, chunk in enumerate(chunks):
-            part, last = _trimmed({name: column[chunk] for name, column in columns.items()}), i == len(chunks) - 1
+            batch, last = _trimmed({name: column[chunk] for name, column in columns.items()}), i == len(chunks) - 1
             with nullcontext() if last else self.accelerator.no_sync(model):
-                value, figures = self._loss_of(model, part)
-                parts.append(torch.stack([*figures.values()]))
+                value, figures = self._loss_of(model, batch)
+                sums.append(torch.stack([*figures.values()]))
                 if not last:
                     self.accelerator.backward(value)
             total = total + (value if last else value.detach())
-        count, *others = self.accelerator.reduce(torch.stack(parts).sum(0), reduction="sum").tolist()
-        for name, figure in zip([*figures][1:], others, strict=True):
+        count, *totals = self.accelerator.reduce(torch.stack(sums).sum(0), reduction="sum").tolist()
+        for name, figure in zip([*figures][1:], totals, strict=True):
             self._metrics["train"][name].append(figure / max(1.0, count))
         return total
 
     def _loss_of(self, model: Any, part: Padded) -> tuple[Tensor, dict[str, Tensor]]:
-        """The part of some rows in the loss, and sums over their sampled tokens, of which the first is their number."""
+        """What some rows add to the loss, and sums over their sampled tokens; the first sum is the number of tokens."""
         loss, mask, is_sampled = self.outcome.method.loss, part["mask"], part["is_sampled"]
         logprobs, entropies = self._scored(model, part)
         old = torch.where(part["old_logprobs"].isnan(), logprobs.detach(), part["old_logprobs"])
@@ -426,28 +427,30 @@ class DiverTrainer(GRPOTrainer):
         return total * self.accelerator.num_processes, sums
 
     def _log_generation(self, shaped: Sequence[Group], again: Sequence[Group], items: Sequence[Item]) -> None:
-        """The metrics of a generation, and our columns of the table of completions."""
-        method, further = self.outcome.method, dict[str, float]()
+        """Log the metrics of a generation, and our columns of the table of completions."""
+        method, extra = self.outcome.method, dict[str, float]()
         if "replay" in method.needs:
             shares = {True: 0.0, False: 0.0}
             for row, _, is_sampled in items:
                 shares[is_sampled] += row.weight * float(np.abs(np.broadcast_to(row.advantages, row.written)).sum())
-            further = replay_metrics(again, shares[False], shares[True]) | method.replay.metrics(self.state_of_method)
+            extra = replay_metrics(again, shares[False], shares[True]) | method.replay.metrics(self.state_of_method)
         if method.selection.filter_groups:
-            further["sample/batches"] = len(shaped) / self.problems
-        for name, value in self.outcome.reported(shaped, self.progress, further).items():
+            extra["sample/batches"] = len(shaped) / self.problems
+        for name, value in self.outcome.reported(shaped, self.progress, extra).items():
             self._metrics["train"][name].append(value)
         rollouts = [rollout for group in shaped for rollout in group.rollouts]
         if method.selection.retries:
             self._table_of(shaped)
-        self._logs["advantages"].clear()  # TRL's own: the outcomes without their mean
+        self._logs["advantages"].clear()  # TRL has entered the outcomes minus their mean
         self._logs["advantages"].extend(rollout.advantage for rollout in rollouts)
         for name, column in self.outcome.columns_of(rollouts).items():
             self._logs["extra"][name].extend(column)
 
     def _table_of(self, shaped: Sequence[Group]) -> None:
-        """The rows of these groups in the table of completions, in which TRL has those that were sampled last. What
-        others wrote into it is unknown."""
+        """Enter all rows of these groups into the table of completions, in which TRL has only those sampled last.
+
+        The values of other functions and columns are unknown.
+        """
         rows = [(group, rollout) for group in shaped for rollout in group.rollouts]
         for name, function in zip(self.reward_func_names, self.reward_funcs, strict=True):
             outcomes = [r.reward.outcome if r.reward and function is self.outcome else np.nan for _, r in rows]
@@ -489,11 +492,11 @@ class DiverTrainer(GRPOTrainer):
 
 
 def _with_tokens(group: Group, sampled: Sequence[Sampled]) -> Group:
-    """The group with its tokens, and the log-probs of the policy that sampled where they are known."""
+    """The group with its tokens, and with the log-probs of the sampling policy if they are known."""
     rollouts = []
     for rollout, (_, ids, written, columns) in zip(group.rollouts, sampled, strict=True):
-        own, turns = ids[written].tolist(), rollout.turns
-        if rollout.tokens is not None and [*rollout.tokens] != own:
+        tokens, turns = ids[written].tolist(), rollout.turns
+        if rollout.tokens is not None and [*rollout.tokens] != tokens:
             raise DiverError(
                 "TRL trains on other tokens; for those of a rollout_func, return env_mask as policy_mask, too"
             )
@@ -501,7 +504,7 @@ def _with_tokens(group: Group, sampled: Sequence[Sampled]) -> Group:
             turns = with_tokens(turns, ids.tolist(), written.tolist())
         elif not written.all():
             turns = turns_of_tokens(ids.tolist(), written)
-        rollouts.append(rollout.replace(tokens=own, turns=turns, logprobs=columns.get("old")))
+        rollouts.append(rollout.replace(tokens=tokens, turns=turns, logprobs=columns.get("old")))
     return Group(group.problem, tuple(rollouts), group.prompt, sampled[0][0])
 
 
@@ -509,11 +512,11 @@ def _items(batch: Sequence[tuple[Group, Sequence[Columns]]], aggregation: str) -
     """The sampled rows of a mini-batch of groups, weighted."""
     groups = [group for group, _ in batch]
     weights = row_weights(torch.tensor([r.length for group in groups for r in group.rollouts]), aggregation).tolist()
-    return map(Item, rows_of(groups, weights), (of[r.index] for group, of in batch for r in group.rollouts))
+    return map(Item, rows_of(groups, weights), (columns[r.index] for group, columns in batch for r in group.rollouts))
 
 
 def _trimmed(part: Padded) -> Padded:
-    """The columns without those that are padding in all rows."""
+    """The rows without the positions that are padding in all of them."""
     all_columns = part["attention"].bool().any(0)
     responses = all_columns[-part["mask"].shape[1] :]
     keep = {"ids": all_columns, "attention": all_columns}

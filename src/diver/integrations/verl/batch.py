@@ -1,5 +1,7 @@
-"""A sampled batch of verl as whole `Group`s. verl stores its rows in TransferQueue, under "{uid}_{session}_{output}".
-These are the prompt, which of its G samples, and which output of that sample (an agent may give several).
+"""A sampled batch of verl as whole `Group`s.
+
+verl stores rows in TransferQueue under "{uid}_{session}_{output}": the prompt, one of its G samples, and one output of
+that sample (an agent may give several).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,10 +31,10 @@ FIELDS = (
 
 
 def columns(batch: KVBatchMeta, names: Sequence[str]) -> dict[str, list[Any]]:
-    """Columns of a batch, a value for each of its keys; one that verl does not have is left out."""
+    """Columns of a batch, a value for each of its keys. Columns that verl does not have are left out."""
     data = transfer_queue.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(names))
-    found = {name: data.get(name) for name in names if name in data.keys()}  # noqa: SIM118
-    return {name: list(c.unbind()) if isinstance(c, Tensor) else c.tolist() for name, c in found.items()}
+    values = {name: data.get(name) for name in names if name in data.keys()}  # noqa: SIM118
+    return {name: list(c.unbind()) if isinstance(c, Tensor) else c.tolist() for name, c in values.items()}
 
 
 def put(batch: KVBatchMeta, name: str, values: Sequence[Tensor]) -> None:
@@ -62,13 +64,13 @@ def read_groups(
 def stored_groups(
     batch: KVBatchMeta, decode: Decode, truncated: Truncated, outcome: str
 ) -> dict[tuple[str, ...], Group]:
-    """The groups of a batch, each under the keys of its rollouts, in order. The uid of a group is in its problem's
-    `meta`.
+    """The groups of a batch, each under the keys of its rollouts, in order. `meta` of a problem has the uid of the
+    group.
 
     Args:
-        truncated: whether a response, in tokens, stopped at its limit, behind a prompt of so many tokens.
-        outcome: the key of the reward manager that is the outcome; the rest of its score is a further reward. Where a
-            row does not have it, the score is the outcome.
+        truncated: whether a response (its tokens) stopped at its limit, after a prompt of so many tokens.
+        outcome: the key of the reward manager that is the outcome; the rest of its score is a further reward. In a row
+            without this key, the score is the outcome.
 
     Raises:
         DiverError: a row has no uid, or a rollout has several outputs.
@@ -85,8 +87,8 @@ def stored_groups(
     groups = {}
     for uid, sessions in rows.items():
         index = [sessions[session] for session in sorted(sessions)]
-        of_rows = [{name: column[i] for name, column in data.items()} for i in index]
-        groups[tuple(batch.keys[i] for i in index)] = _group(uid, of_rows, decode, truncated, outcome)
+        group_rows = [{name: column[i] for name, column in data.items()} for i in index]
+        groups[tuple(batch.keys[i] for i in index)] = _group(uid, group_rows, decode, truncated, outcome)
     return groups
 
 
@@ -106,16 +108,16 @@ def _group(uid: str, rows: Sequence[Mapping[str, Any]], decode: Decode, truncate
 
 def _rollout(row: Mapping[str, Any], index: int, decode: Decode, truncated: Truncated, key: str) -> Rollout:
     tokens, mask = row["responses"], row.get("response_mask")
-    own = torch.from_numpy(written_by_policy(None if mask is None else mask.tolist(), len(tokens)))
-    info = (row.get("extra_fields") or {}).get("reward_extra_info", {})  # another reward manager may have another
+    by_policy = torch.from_numpy(written_by_policy(None if mask is None else mask.tolist(), len(tokens)))
+    info = (row.get("extra_fields") or {}).get("reward_extra_info", {})  # another reward manager may have other keys
     grade, logprobs, end = info.get("grade"), row.get("rollout_log_probs"), info.get("answer_end")
     score = float(row["rm_scores"].sum())
     value = float(info.get(key, score))
     return Rollout(
-        decode(tokens[own].tolist()),
-        answer_end=int(end) if end is not None and bool(own.all()) else None,  # else it counts tools' text
-        tokens=tokens[own].tolist(),
-        logprobs=None if logprobs is None else logprobs[own].float().numpy(),
+        decode(tokens[by_policy].tolist()),
+        answer_end=int(end) if end is not None and bool(by_policy.all()) else None,  # else it counts the text of tools
+        tokens=tokens[by_policy].tolist(),
+        logprobs=None if logprobs is None else logprobs[by_policy].float().numpy(),
         index=index,
         truncated=truncated(tokens.tolist(), len(row.get("prompts", ()))),
         grade=Grade(grade) if grade in tuple(Grade) else None,

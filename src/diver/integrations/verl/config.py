@@ -1,8 +1,8 @@
 """What the plugin reads in verl's configuration, and what a method requires of verl's own settings.
 
-Neither verl nor torch is imported here: `diver train` writes with this what the plugin reads.
+Neither verl nor torch is imported here: `diver train` also imports this module.
 
-`algorithm.diver` is the plugin's one key: the name of a method, or the sections [method], [verify] and [run] of a
+`algorithm.diver` is the only key of the plugin: the name of a method, or the sections [method], [verify] and [run] of a
 recipe, each as a struct or as JSON:
 
     +algorithm.diver=diver-td
@@ -43,7 +43,7 @@ ROLLOUT = "actor_rollout_ref.rollout"
 GROUP = f"{ROLLOUT}.n"
 FILTERS = "algorithm.filter_groups.enable"
 FILTER = {FILTERS: True, "algorithm.filter_groups.metric": "acc"}
-"""verl itself samples others in the place of groups without a signal, without a limit; acc is the outcome."""
+"""verl itself replaces groups without a signal by newly sampled ones, without a limit; acc is the outcome."""
 AGGREGATIONS = {
     "token-mean": "token-mean",
     "sequence-mean": "seq-mean-token-mean",
@@ -100,7 +100,7 @@ class Plugin:
 
 
 def read_plugin(value: Any) -> Plugin:
-    """The settings in `algorithm.diver`. DiverError names the key that is wrong."""
+    """The settings in `algorithm.diver`. Raises DiverError with the key that is wrong."""
     sections = {"method": value} if isinstance(value, str) else value
     if not isinstance(sections, Mapping):
         raise DiverError(f"{KEY}: must name a method, such as +{KEY}=diver-mix, or be a table, not {value!r:.60}")
@@ -129,13 +129,13 @@ def _table(section: str, value: Any) -> dict[str, Any]:
 
 
 def overrides(method: Method) -> dict[str, Any]:
-    """The settings of verl that `method` requires, by their dotted keys. DiverError for what verl does not have."""
+    """The settings of verl that `method` requires, by dotted key. Raises DiverError for what verl does not have."""
     SEAM.usable(method)
     replays = "replay" in method.needs
     for term in ("kl_coef", "entropy_coef") if replays else ():
         if coef := getattr(method.loss, term):
-            told = "verl would take this term over replayed responses, too; set it to 0"
-            raise DiverError(f"method.loss.{term} = {coef}: {told}")
+            reason = "verl would take this term over replayed responses, too; set it to 0"
+            raise DiverError(f"method.loss.{term} = {coef}: {reason}")
     return {
         "trainer.v1.trainer_mode": NAME,
         "reward.reward_manager.name": NAME,
@@ -161,10 +161,10 @@ def _actor(loss: PolicyLoss) -> dict[str, Any]:
 
 
 def check(method: Method, select: Callable[[str], Any]) -> None:
-    """Raises DiverError, with the option to give, where verl's configuration is not what `method` requires.
+    """Raises DiverError, with the option to give, if verl's configuration is not what `method` requires.
 
-    `select` gives the value at a dotted key of verl's configuration, None if the key is missing. A reward manager of
-    one's own is welcome.
+    `select` gives the value at a dotted key of verl's configuration, None if the key is missing. Any reward manager
+    is allowed.
     """
     required = {key: value for key, value in overrides(method).items() if not key.startswith("reward.")}
     wrong = [f"{key}={hydra(value)}" for key, value in required.items() if select(key) != value]
@@ -197,7 +197,7 @@ def hydra(value: Any) -> str:
     """A value as hydra's grammar of overrides writes it."""
     if isinstance(value, str):
         plain = re.fullmatch(r"[A-Za-z0-9/_.@-]+", value)
-        # A quote is escaped, and the backslashes before it or the end are doubled; hydra takes others as they are.
+        # A quote is escaped, and the backslashes before it or the end are doubled; hydra reads others unchanged.
         return value if plain else "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + "\\'" * bool(m[2]), value) + "'"
     if isinstance(value, list | tuple):
         return f"[{','.join(map(hydra, value))}]"

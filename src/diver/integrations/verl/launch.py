@@ -19,8 +19,8 @@ from diver.tasks.testbeds import policy_folder
 
 PROGRAM = ("-m", "verl.trainer.main_ppo")
 MODEL = "actor_rollout_ref.model"
-# The problems hold the prompt's whole text, so a chat template must add nothing to it. It is an argument of each call:
-# verl saves MODEL.custom_chat_template with the tokenizer of every checkpoint, in place of the model's own.
+# The problems have complete prompts, so the chat template must add nothing. It is an argument of each call, because
+# verl saves MODEL.custom_chat_template with the tokenizer of every checkpoint, in place of the model's template.
 AS_IT_IS = "{% for message in messages %}{{ message.content }}{% endfor %}"
 CHAT = "data.apply_chat_template_kwargs"
 CONTENTS = f"{ACTOR}.checkpoint.save_contents"
@@ -51,27 +51,27 @@ BYTES = {"model": 4, "optimizer": 8, "extra": 0, "hf_model": 4}
 
 
 def command(recipe: Recipe, extra: Sequence[str] = ()) -> list[str]:
-    """The arguments of Python that run `recipe` with verl; `extra` are verl's own options and have the last word.
+    """The arguments of Python that run `recipe` with verl; `extra` are options of verl that override all others.
 
     Raises:
-        DiverError: verl does not support a key; names the key and the reason.
+        DiverError: verl does not support a key. Names the key and the reason.
     """
-    last = {_key(option): option for option in (*recipe.verl.overrides, *extra)}
+    user_options = {_key(option): option for option in (*recipe.verl.overrides, *extra)}
     for key, reason in OF_RECIPE.items():
-        if any(option.startswith(key) for option in last):
+        if any(option.startswith(key) for option in user_options):
             raise DiverError(f"{key}: {reason}")
     for key, (allowed, reason) in ONLY.items():
-        value = last.get(key, f"={allowed}").partition("=")[2]
+        value = user_options.get(key, f"={allowed}").partition("=")[2]
         if value.lower() != allowed:
             raise DiverError(f"{key}={value}: {reason}")
     options = {**dict(mapped(recipe, "verl")), **FIXED, **_derived(recipe), **overrides(recipe.method)}
-    ours = [f"{key}={hydra(value)}" for key, value in options.items() if _key(key) not in last]
-    _check_mini_batch({**options, **{key: option.partition("=")[2] for key, option in last.items()}})
-    return [*PROGRAM, *ours, *last.values()]
+    ours = [f"{key}={hydra(value)}" for key, value in options.items() if _key(key) not in user_options]
+    _check_mini_batch({**options, **{key: option.partition("=")[2] for key, option in user_options.items()}})
+    return [*PROGRAM, *ours, *user_options.values()]
 
 
 def compose(arguments: Sequence[str]) -> Any:
-    """verl's configuration of a command, by the verl that is installed. DiverError for an option that it does not
+    """The configuration that the installed verl makes of a command. Raises DiverError for an option that verl does not
     have."""
     from hydra import compose as by_hydra
     from hydra import initialize_config_dir
@@ -86,16 +86,16 @@ def compose(arguments: Sequence[str]) -> Any:
 
 
 def checkpoints(arguments: Sequence[str], parameters: int | None) -> str:
-    """When the command saves, and the disk that it needs, in one line; `parameters` are None if they are unknown."""
-    given = {_key(option): option.partition("=")[2] for option in arguments[2:]}
-    interval, kept = given["trainer.save_freq"], given["trainer.max_actor_ckpt_to_keep"]
-    contents = re.findall(r"\w+", given[CONTENTS])
-    each = sum(BYTES.get(content, 0) for content in contents)
-    size = f"{each} bytes a parameter" if parameters is None else f"{each * parameters / 2**30:,.1f} GB"
+    """When the command saves, and how much disk it needs, in one line; `parameters` is None if unknown."""
+    values = {_key(option): option.partition("=")[2] for option in arguments[2:]}
+    interval, limit = values["trainer.save_freq"], values["trainer.max_actor_ckpt_to_keep"]
+    contents = re.findall(r"\w+", values[CONTENTS])
+    bytes_each = sum(BYTES.get(content, 0) for content in contents)
+    size = f"{bytes_each} bytes a parameter" if parameters is None else f"{bytes_each * parameters / 2**30:,.1f} GB"
     if interval.startswith("-"):
         return f"checkpoints: none (trainer.save_freq={interval})"
     return (
-        f"checkpoints: every {interval} steps and after the last (train.save_steps); kept: {kept} "
+        f"checkpoints: every {interval} steps and after the last (train.save_steps); kept: {limit} "
         f"(train.save_total_limit); each {size}: {', '.join(contents)}"
     )
 
@@ -106,14 +106,14 @@ def shown(arguments: Sequence[str]) -> str:
 
 
 def problems_of(folder: Path) -> dict[str, Path]:
-    """The absolute folder of a run's problems: a worker of Ray has another working directory."""
-    return {part: folder.resolve() / "verl" / f"{part}.parquet" for part in ("train", "val")}
+    """The files of a run's problems, absolute because a worker of Ray has another working directory."""
+    return {split: folder.resolve() / "verl" / f"{split}.parquet" for split in ("train", "val")}
 
 
 def _check_mini_batch(values: Mapping[str, Any]) -> None:
-    """Raises DiverError for a mini-batch that verl cannot divide over the GPUs: verl says so after the first rollout.
+    """Raises DiverError for a mini-batch that verl cannot divide over the GPUs; verl says so after the first rollout.
 
-    Not checked where several GPUs share a response, or a value is an expression of hydra.
+    Not checked if several GPUs share a response, or a value is an expression of hydra.
     """
     keys = (f"{ACTOR}.ppo_mini_batch_size", GROUP, "trainer.nnodes", "trainer.n_gpus_per_node")
     if any("ulysses" in key or "megatron" in key for key in values) or not all(str(values[k]).isdigit() for k in keys):

@@ -1,4 +1,4 @@
-"""Is the plugin loaded on every node? verl does not report an entry point that fails, so every node is checked."""
+"""Checks that every node has loaded the plugin, since verl does not report an entry point that fails."""
 
 from importlib.metadata import version
 from typing import Any
@@ -25,14 +25,14 @@ def report() -> dict[str, str]:
 
 
 def check() -> None:
-    """Raises DiverError unless a new process on every node of the cluster has what this one has."""
+    """Raises DiverError unless a new process on every node of the cluster has the same state as this one."""
     mine = report()
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0]
     answers = {}
     for node in alive:
-        there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        asked = ray.remote(report).options(num_cpus=0, scheduling_strategy=there)
-        answers[node["NodeManagerAddress"]] = asked.remote()
+        strategy = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        task = ray.remote(report).options(num_cpus=0, scheduling_strategy=strategy)
+        answers[node["NodeManagerAddress"]] = task.remote()
     for node, answer in answers.items():
         try:
             theirs: Any = ray.get(answer, timeout=SECONDS)

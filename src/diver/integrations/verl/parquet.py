@@ -18,17 +18,17 @@ from diver.train.prepare import Prepared
 def write_problems(recipe: Recipe, prepared: Prepared) -> list[str]:
     """Write train.parquet and val.parquet of the run, and return notes about them.
 
-    Prompts are rendered by the recipe's template and those too long left out, as the built-in trainer does. A run
+    Prompts are rendered by the recipe's template, and too long ones are left out, as in the built-in trainer. A run
     without evaluation has the first training problem in val.parquet: verl requires the file.
     """
     train, held_out, tokenizer, notes = prepared
     val = held_out if held_out.problems else train._replace(problems=train.problems[:1], texts=train.texts[:1])
-    for path, part in zip(problems_of(recipe.folder).values(), (train, val), strict=True):
-        rows = list(_rows(part, tokenizer))
+    for path, split in zip(problems_of(recipe.folder).values(), (train, val), strict=True):
+        rows = list(_rows(split, tokenizer))
         try:
             table = pa.Table.from_pylist(rows)
-        except pa.ArrowException as e:
-            raise DiverError(f"{path}: the columns of the problems differ in type from row to row ({e})") from None
+        except pa.ArrowException as error:
+            raise DiverError(f"{path}: the columns of the problems differ in type from row to row ({error})") from None
         content = io.BytesIO()
         write_table(table, content)
         write_parts(path, [content.getvalue()])

@@ -1,7 +1,7 @@
 """The entry point: registers with verl what this plugin adds. verl imports it at `import verl`, in every process.
 
-verl logs an entry point that fails at DEBUG only, and continues. So a failure is logged here and registered in place of
-the trainer: a run that uses the trainer ends with the reason instead of an unknown name.
+verl logs an entry point that fails at DEBUG only, and continues. So a failure is logged here, and a stand-in for the
+trainer is registered: a run that uses the trainer ends with the reason instead of an unknown name.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def register() -> None:
-    """Raises DiverError for a verl that this plugin was not made for."""
+    """Registers the plugin. Raises DiverError for a version of verl that it does not support."""
     import verl
 
     allowed = VERSIONS["allowed"]["verl"]

@@ -1,11 +1,10 @@
 """Replayed rollouts in a batch of verl.
 
-rows            verl trains on the rows of its batch and on nothing else, so a replayed rollout is a row. It has verl's
-                tag is_padding, with which verl leaves rows out of its metrics.
+rows            verl trains only on the rows of its batch, so a replayed rollout is a row. It has verl's tag
+                is_padding, by which verl leaves rows out of its metrics.
 mini-batches    as many as without replay, each with more rows, so that a step has as many optimizer steps
-weights         verl's loss is normalised over all rows of a mini-batch. Sampled rows must have the weight that they
-                have among themselves, and replayed ones that of their term, so the update is given advantages times a
-                factor.
+weights         verl normalises its loss over all rows of a mini-batch. Sampled rows must have their weight among
+                sampled rows, and replayed rows that of their term, so the update gets advantages times a factor.
 
 The factor may be put into the advantage because every loss that can be combined with replay is homogeneous in it.
 """
@@ -33,7 +32,7 @@ from diver.losses.base import row_weights
 from diver.methods.replay import weights_of
 
 Replayed = dict[tuple[str, ...], Group]
-"""Replayed groups, each under the keys of its rows, as sampled ones are."""
+"""Replayed groups, each under the keys of its rows, like sampled groups."""
 
 
 class Kind(IntEnum):
@@ -55,49 +54,49 @@ class MiniBatches:
 
     @classmethod
     def of(cls, sampled: int, replayed: int, size: int, multiple: int, ranks: int, problems: int | None = None) -> Self:
-        """For so many rows where a mini-batch has `size` without replay; the rows of one must be a multiple of
-        `multiple`."""
+        """The cut of so many rows, with `size` rows in a mini-batch without replay, and a multiple of `multiple` rows
+        with it."""
         count = math.ceil(sampled / size)
         return cls(count, multiple * math.ceil((sampled + replayed) / (count * multiple)), ranks, problems)
 
     def order(self, kinds: Sequence[Kind]) -> list[int]:
-        """An order of all rows in which each mini-batch has its share of every kind; every row stays on its rank.
+        """An order of all rows in which each mini-batch has its share of every kind. Every row stays on its rank.
 
-        Sampled rows stay in their order, so that a mini-batch has whole groups where it has them without replay. Each
-        mini-batch has a sampled row, since one rank has at least `count` of them: all ranks have more than (count - 1)
-        * ranks.
+        Sampled rows stay in their order, so that a mini-batch has whole groups if it has them without replay. Each
+        mini-batch has a sampled row, since one rank has at least `count` of them: all ranks together have more than
+        (count - 1) * ranks.
         """
         order: list[int] = []
-        of_rank = len(kinds) // self.ranks
-        for start in range(0, len(kinds), of_rank):
-            rows = {kind: [i for i in range(start, start + of_rank) if kinds[i] is kind] for kind in Kind}
-            parts: list[list[int]] = [[] for _ in range(self.count)]
+        rank_rows = len(kinds) // self.ranks
+        for start in range(0, len(kinds), rank_rows):
+            rows = {kind: [i for i in range(start, start + rank_rows) if kinds[i] is kind] for kind in Kind}
+            mini_batches: list[list[int]] = [[] for _ in range(self.count)]
             for i, row in enumerate(rows[Kind.SAMPLED]):
-                parts[i * self.count // len(rows[Kind.SAMPLED])].append(row)
+                mini_batches[i * self.count // len(rows[Kind.SAMPLED])].append(row)
             for row in rows[Kind.REPLAYED] + rows[Kind.PADDING]:
-                min(parts, key=len).append(row)
-            order += chain(*parts)
+                min(mini_batches, key=len).append(row)
+            order += chain(*mini_batches)
         return order
 
     def weights(
         self, kinds: Sequence[Kind], lengths: Sequence[int], groups: Mapping[int, float], aggregation: str
     ) -> tuple[np.ndarray, np.ndarray]:
-        """What the loss of each token of a row must be weighed by, and what verl weighs it by: float64 [rows] each.
+        """The weight that each token of a row must have in the loss, and its weight in verl: float64 [rows] each.
 
         A sampled row has its weight among the sampled rows of its mini-batch. `groups` are the weights of replayed rows
-        in the mean over all replayed groups. The sum of the replay term over the mini-batches is that of the built-in
-        trainer, which deals whole problems. It is the mean over all groups, times the number of mini-batches that have
-        a replayed problem there.
+        in the mean over all replayed groups. The sum of the replay term over the mini-batches equals that of the
+        built-in trainer, where a mini-batch has whole problems. It is the mean over all groups, times the number of
+        mini-batches that have a replayed problem there.
         """
         terms = self.count if self.problems is None else min(self.count, self.problems)
-        lengths_, kinds_ = torch.tensor(lengths), np.array(kinds)
-        place = np.arange(len(kinds)) % (self.count * self.rows // self.ranks) // (self.rows // self.ranks)
+        row_lengths, row_kinds = torch.tensor(lengths), np.array(kinds)
+        mini_batch = np.arange(len(kinds)) % (self.count * self.rows // self.ranks) // (self.rows // self.ranks)
         wanted, verls = np.zeros((2, len(kinds)))
         for number in range(self.count):
-            rows = np.flatnonzero(place == number)
-            sampled = rows[kinds_[rows] == Kind.SAMPLED]
-            verls[rows] = row_weights(lengths_[rows], aggregation)
-            wanted[sampled] = row_weights(lengths_[sampled], aggregation)
+            rows = np.flatnonzero(mini_batch == number)
+            sampled = rows[row_kinds[rows] == Kind.SAMPLED]
+            verls[rows] = row_weights(row_lengths[rows], aggregation)
+            wanted[sampled] = row_weights(row_lengths[sampled], aggregation)
         for row, weight in groups.items():
             wanted[row] = terms * weight
         return wanted, verls
@@ -107,16 +106,16 @@ class MiniBatches:
         """Within this block verl's trainer cuts mini-batches of `rows` rows. Its workers receive the size with each
         batch."""
         actor, rollouts = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout.n
-        before = actor.ppo_mini_batch_size
+        size = actor.ppo_mini_batch_size
         actor.ppo_mini_batch_size = self.rows // rollouts
         try:
             yield
         finally:
-            actor.ppo_mini_batch_size = before
+            actor.ppo_mini_batch_size = size
 
 
 def row_multiple(config: DictConfig, ranks: int) -> int:
-    """What the rows of a mini-batch must be a multiple of, so that verl can cut it."""
+    """The number that must divide the rows of a mini-batch, so that verl can cut it."""
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
     if actor.use_dynamic_bsz:
         return math.lcm(rollout.n, ranks)
@@ -125,10 +124,10 @@ def row_multiple(config: DictConfig, ranks: int) -> int:
 
 
 def add_rows(batch: KVBatchMeta, groups: Sequence[Group]) -> tuple[KVBatchMeta, Replayed]:
-    """The batch with a row for each rollout of these groups; the groups under the keys of their rows.
+    """The batch with a row for each rollout of these groups, and the groups under the keys of their rows.
 
-    A row has the columns of the first sampled one, since verl wants the same columns in all, and nothing of what it
-    says.
+    A row has the columns of the first sampled row, since verl requires the same columns in all rows. Columns that do
+    not describe the rollout are copied.
 
     Raises:
         DiverError: a rollout has tokens of an environment.
@@ -148,7 +147,7 @@ def add_rows(batch: KVBatchMeta, groups: Sequence[Group]) -> tuple[KVBatchMeta, 
                 )
             prompts, responses = torch.tensor(group.prompt_tokens), torch.tensor(rollout.tokens)
             ids, ones = torch.cat([prompts, responses]), torch.ones_like(responses)
-            own = {
+            values = {
                 "uid": uid,
                 "session_id": i,
                 "prompts": prompts,
@@ -164,14 +163,14 @@ def add_rows(batch: KVBatchMeta, groups: Sequence[Group]) -> tuple[KVBatchMeta, 
                 "multi_modal_inputs": {},
             }
             names = source.keys()
-            fields.append({name: own[name] if name in own else copy.deepcopy(source[name]) for name in names})
+            fields.append({name: values[name] if name in values else copy.deepcopy(source[name]) for name in names})
             lengths = {"prompt_len": len(prompts), "response_len": len(responses), "seq_len": len(ids)}
             tags.append({**copy.deepcopy(batch.tags[0]), **lengths, "is_padding": True})
     keys = list(chain(*replayed))
     columns = list_of_dict_to_tensordict(fields)
     transfer_queue.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=columns, tags=tags)
-    longer = KVBatchMeta([*batch.keys, *keys], [*batch.tags, *tags], batch.partition_id, batch.fields, batch.extra_info)
-    return longer, replayed
+    joined = KVBatchMeta([*batch.keys, *keys], [*batch.tags, *tags], batch.partition_id, batch.fields, batch.extra_info)
+    return joined, replayed
 
 
 def weights_by_key(replayed: Replayed) -> dict[str, float]:

@@ -24,10 +24,9 @@ from diver.tasks.sources import to_problem
 
 @register(NAME)
 class DiverRewardManager(RewardManagerBase):
-    """A reward manager of verl, which is given one response at a time.
+    """A reward manager of verl, which gets one response at a time.
 
-    What arrives while others are graded is graded together with the next of them, in worker processes that can be
-    killed.
+    Responses that arrive while others are graded are graded together next, in worker processes that can be killed.
     """
 
     def __init__(self, config: DictConfig, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
@@ -93,7 +92,7 @@ class BatchedGrader:
 
 
 def cut(config: DictConfig, ends: Container[int], tokens: Sequence[int], prompt: int) -> bool:
-    """Whether verl cut a response behind a prompt of so many tokens: at response_length, or where its context ends."""
+    """Whether verl cut a response after a prompt of so many tokens: at response_length, or where its context ends."""
     rollout = config.actor_rollout_ref.rollout
     return is_truncated(tokens, rollout.response_length, ends, (rollout.get("max_model_len") or math.inf) - prompt)
 
@@ -109,8 +108,8 @@ def ends(config: DictConfig, tokenizer: Any) -> list[int]:
 
 
 def problem_of(columns: Mapping[str, Any]) -> Problem:
-    """The problem of a row of verl's data. `extra_info.verifier` names its grader; without one it is found as for any
-    file."""
+    """The problem of a row of verl's data. `extra_info.verifier` names its grader; without it the grader is chosen
+    as for any file."""
     info, source = columns.get("extra_info") or {}, str(columns.get("data_source", ""))
     row = {
         "prompt": [dict(message) for message in columns["raw_prompt"]],

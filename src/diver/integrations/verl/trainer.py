@@ -1,9 +1,9 @@
 """verl's synchronous trainer with whole groups shaped between sampling and the advantage, by `Method.apply`.
 
 sample          `multiplier` x rollout.n responses to each prompt
-shape           `_balance_batch`, the first that verl does with a whole batch: Method.apply; what is not kept is dropped
-replay          rows of earlier rollouts join the batch, where the method has them (`diver.integrations.verl.replay`)
-advantage       handed to verl through the estimator `diver`
+shape           `_balance_batch`, verl's first step with a complete batch: Method.apply; rows not trained on are dropped
+replay          rows of earlier rollouts join the batch, if the method replays (`diver.integrations.verl.replay`)
+advantage       passed to verl by the estimator `diver`
 log, dump       critic/score is the task's reward, critic/rewards the shaped one; the rest of our metrics as diver/...
 """
 
@@ -86,8 +86,8 @@ def estimate(*, response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
     advantages = _advantages.get()
     if advantages is None:
         raise DiverError(f"algorithm.adv_estimator={NAME} needs trainer.v1.trainer_mode={NAME}, trainer.use_v1=true")
-    per_token, own = torch.zeros(response_mask.shape), response_mask.bool().cpu()
-    for row, mask, values in zip(per_token, own, advantages, strict=True):
+    per_token, masks = torch.zeros(response_mask.shape), response_mask.bool().cpu()
+    for row, mask, values in zip(per_token, masks, advantages, strict=True):
         if mask.any():  # else the whole response is left out of the loss
             row[mask] = torch.as_tensor(values, dtype=row.dtype)
     per_token = per_token.to(response_mask.device)
@@ -96,7 +96,7 @@ def estimate(*, response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
 
 @register_trainer(NAME)
 class DiverTrainer(PPOTrainerSync):
-    """`PPOTrainerSync` of which every batch passes through `Method.apply`; what happens is written into the run
+    """`PPOTrainerSync` that passes every batch through `Method.apply`, and writes rollouts and metrics into the run
     folder."""
 
     def __init__(self, config: DictConfig) -> None:
@@ -104,7 +104,7 @@ class DiverTrainer(PPOTrainerSync):
         self.method = plugin.method.limited(config.actor_rollout_ref.rollout.response_length)
         self.folder, self.outcome = run_folder(plugin), plugin.outcome
         check(self.method, lambda key: OmegaConf.select(config, key))
-        with open_dict(config):  # elsewhere verl asks for this word when it means a synchronous trainer
+        with open_dict(config):  # verl recognizes a synchronous trainer by this word
             config.trainer.v1.trainer_mode = "sync"
         self.group_size = self.method.selection.multiplier * config.actor_rollout_ref.rollout.n
         self._rollouts: dict[str, Rollout] = {}
@@ -129,14 +129,15 @@ class DiverTrainer(PPOTrainerSync):
             self.alerts = AlertLog(self.folder.rows("metrics.jsonl"), named=also_named("verl"))
 
     def _build_replay_buffer(self) -> ReplayBuffer:
-        """verl's buffer. The groups that it discards, by `ReplayBuffer._clear_groups`, are read before.
+        """verl's buffer, of which groups are read before `ReplayBuffer._clear_groups` discards them.
 
-        They have no signal, or the batch is full without them.
+        verl discards groups that have no signal, or without which the batch is full.
         """
         buffer = super()._build_replay_buffer()
         clear = buffer._clear_groups
 
         def read_and_clear(partition: str, uids: set[str]) -> None:
+            # A key of verl is {uid}_{session}_{output}.
             tags = {key: tag for key, tag in buffer.partitions[partition].items() if key.split("_")[0] in uids}
             if partition == "train" and tags:
                 discarded = KVBatchMeta(partition_id=partition, keys=[*tags], tags=[*tags.values()])
@@ -151,12 +152,12 @@ class DiverTrainer(PPOTrainerSync):
         return decoder(self.tokenizer), partial(cut, self.config, self.ends), self.outcome
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
-        """verl's, and its row of the run folder: a checkpoint of this step, which is saved next, has the row then."""
+        """verl's step; then its row of the run folder, before the checkpoint of this step is saved."""
         batch = super().step(metrics, timing_raw)
         if self.folder:
-            given = metrics | {f"timing_s/{name}": seconds for name, seconds in timing_raw.items()}
-            ours = {k.removeprefix(f"{NAME}/"): v for k, v in given.items() if k.startswith(f"{NAME}/")}
-            verls = {name: given[key] for name, key in METRICS.items() if key in given}
+            logged = metrics | {f"timing_s/{name}": seconds for name, seconds in timing_raw.items()}
+            ours = {k.removeprefix(f"{NAME}/"): v for k, v in logged.items() if k.startswith(f"{NAME}/")}
+            verls = {name: logged[key] for name, key in METRICS.items() if key in logged}
             if self.method.loss.aggregation == "token-sum":  # verl's is then a sum over tokens, and ours a mean
                 verls.pop("policy/kl", None)
             self.folder.append("metrics.jsonl", {"step": self.global_steps, **ours, **verls})
@@ -180,7 +181,7 @@ class DiverTrainer(PPOTrainerSync):
         return batch
 
     def _with_replayed(self, batch: KVBatchMeta) -> KVBatchMeta:
-        """The batch with the rows that the method replays, padded so that it is cut into as many mini-batches as
+        """The batch with the rows that the method replays, padded so that verl cuts it into as many mini-batches as
         without them."""
         self._replayed, self._mini_batches = {}, None
         # As in the built-in trainer, nothing is replayed in a step that trains on no sampled rollout.
@@ -194,8 +195,8 @@ class DiverTrainer(PPOTrainerSync):
         size, multiple = actor.ppo_mini_batch_size * rollout.n, row_multiple(self.config, ranks)
         self._mini_batches = MiniBatches.of(len(batch), sum(map(len, groups)), size, multiple, ranks, len(groups))
         batch, self._replayed = add_rows(batch, groups)
-        whole = self._mini_batches.count * self._mini_batches.rows
-        return upsample_batch_to_divisible_size(batch, whole, self.tokenizer.eos_token_id)
+        total = self._mini_batches.count * self._mini_batches.rows
+        return upsample_batch_to_divisible_size(batch, total, self.tokenizer.eos_token_id)
 
     def _kinds(self, batch: KVBatchMeta) -> list[Kind]:
         replayed = {*chain(*self._replayed)}
@@ -205,11 +206,11 @@ class DiverTrainer(PPOTrainerSync):
         ]
 
     def _only(self, batch: KVBatchMeta, *kinds: Kind) -> KVBatchMeta:
-        """The rows of a batch that are of these kinds."""
+        """The rows of these kinds."""
         return batch.select_keys([k for k, kind in zip(batch.keys, self._kinds(batch), strict=True) if kind in kinds])
 
     def _sampled(self, batch: KVBatchMeta) -> KVBatchMeta:
-        """What verl logs and dumps of a batch: with replay the sampled rows, else all, as verl does."""
+        """The rows that verl logs and dumps: the sampled ones with replay, else all, as without this plugin."""
         return self._only(batch, Kind.SAMPLED) if self._replayed else batch
 
     @property
@@ -217,7 +218,7 @@ class DiverTrainer(PPOTrainerSync):
         return Progress(self.global_steps - 1, self.schedule_steps)
 
     def _shape(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """The rows that are trained on; their rewards and advantages are kept in this trainer for the steps to come."""
+        """The rows that are trained on; their rewards and advantages are stored for the next parts of the step."""
         progress, prompts, reading = self._progress, self.config.data.train_batch_size, self._reading
         sampled = read_groups(batch, prompts, self.group_size, *reading)
         if "keys" in self.method.needs and any(r.key is None for group in sampled.values() for r in group.rollouts):
@@ -232,36 +233,36 @@ class DiverTrainer(PPOTrainerSync):
             self._check_replayable(batch, sampled)
         check_outcomes(self.method, [float(outcome) for group in sampled.values() for outcome in group.outcomes])
         # As in the built-in trainer, the method also measures, counts and rewards the groups that are not trained on.
-        # A group that is not whole is left out: verl's log says why one of its rollouts failed.
+        # An incomplete group is left out; verl's log says why one of its rollouts failed.
         discarded, self._left_out = [g for g in self._left_out if len(g) == self.group_size], []
-        everything = [*sampled.values(), *discarded]
-        shaped = self.method.shaped(everything, progress, reading[0], self.state)
+        groups = [*sampled.values(), *discarded]
+        shaped = self.method.shaped(groups, progress, reading[0], self.state)
         shaped = left_out(shaped, range(len(sampled), len(shaped)))
         trained = trained_on(shaped)
         keys_of = {group.problem.meta["uid"]: keys for keys, group in sampled.items()}
         self._rollouts = {keys_of[group.problem.meta["uid"]][r.index]: r for group in trained for r in group.rollouts}
         logged = self.method.metrics(shaped, progress)
-        metrics.update({f"{NAME}/{k}": value for k, value in (logged | sampling_metrics(everything)).items()})
+        metrics.update({f"{NAME}/{k}": value for k, value in (logged | sampling_metrics(groups)).items()})
         if self.folder:
             self.folder.write_rollouts(self.global_steps, shaped)
         dropped = [key for key in batch.keys if key not in self._rollouts]
         if not dropped:
             return batch
-        kept = [key for key in batch.keys if key in self._rollouts] or dropped[:1]  # verl needs at least one row
-        transfer_queue.kv_clear(keys=[key for key in dropped if key not in kept], partition_id=batch.partition_id)
-        return batch.select_keys(kept)
+        selected = [key for key in batch.keys if key in self._rollouts] or dropped[:1]  # verl needs at least one row
+        transfer_queue.kv_clear(keys=[key for key in dropped if key not in selected], partition_id=batch.partition_id)
+        return batch.select_keys(selected)
 
     def _check_replayable(self, batch: KVBatchMeta, sampled: Mapping[tuple[str, ...], Group]) -> None:
-        """The bank keeps the tokens of the policy, which are all that it saw and wrote only without images and
-        tools."""
-        whole = {key: tag["response_len"] for key, tag in zip(batch.keys, batch.tags, strict=True)}
-        own = {key: r.length for keys, group in sampled.items() for key, r in zip(keys, group.rollouts, strict=True)}
+        """Raises DiverError for images and tools: the bank has only the tokens of the policy, which are not
+        the complete response then."""
+        response_lengths = {key: tag["response_len"] for key, tag in zip(batch.keys, batch.tags, strict=True)}
+        written = {key: r.length for keys, g in sampled.items() for key, r in zip(keys, g.rollouts, strict=True)}
         images = columns(batch, ["multi_modal_inputs"]).get("multi_modal_inputs", [])
-        if own != whole or any(images):
+        if written != response_lengths or any(images):
             raise DiverError(f"method {self.method.name!r}: verl replays no images or tools; set replay.alpha to 0")
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """verl's, the entropy, and how far the sampler's log-probs are from the trainer's, where verl keeps both.
+        """verl's old log-probs, and two metrics: the entropy, and the gap to the sampler's log-probs if verl has them.
 
         Both are means over the tokens of the policy. verl's own entropy is aggregated as the loss is, perhaps to a sum.
         """
@@ -272,46 +273,46 @@ class DiverTrainer(PPOTrainerSync):
         if OmegaConf.select(self.config, "algorithm.rollout_correction.bypass_mode"):  # verl computes neither then
             return batch
         names = ["response_mask", "entropy", "rollout_log_probs", "old_log_probs"]
-        found = columns(self._only(batch, Kind.SAMPLED), names)
-        own = torch.cat(found["response_mask"]).bool()
-        of_token = {name: torch.cat(found[name])[own].float() for name in names[1:] if name in found}
-        metrics[f"{NAME}/policy/entropy"] = float(of_token["entropy"].mean())
-        if "rollout_log_probs" in of_token:
-            gaps = (of_token["rollout_log_probs"] - of_token["old_log_probs"]).abs()
+        data = columns(self._only(batch, Kind.SAMPLED), names)
+        mask = torch.cat(data["response_mask"]).bool()
+        values = {name: torch.cat(data[name])[mask].float() for name in names[1:] if name in data}
+        metrics[f"{NAME}/policy/entropy"] = float(values["entropy"].mean())
+        if "rollout_log_probs" in values:
+            gaps = (values["rollout_log_probs"] - values["old_log_probs"]).abs()
             metrics[f"{NAME}/policy/logprob_mismatch"] = float(gaps.mean())
         return batch
 
     def _put_old_logprobs(self, batch: KVBatchMeta) -> None:
-        """Replayed rollouts get the log-probs that verl has computed, also as the sampler's: verl corrects nothing
-        then."""
-        found = columns(batch, ["old_log_probs"])["old_log_probs"]
-        put(batch, "rollout_log_probs", found)
-        of_row = dict(zip(batch.keys, found, strict=True))
-        now = [
-            group.with_each(logprobs=[of_row[key].float().numpy() for key in keys])
+        """Give replayed rollouts the log-probs that verl has computed, also as those of the sampler, which verl then
+        does not correct."""
+        logprobs = columns(batch, ["old_log_probs"])["old_log_probs"]
+        put(batch, "rollout_log_probs", logprobs)
+        logprobs_by_key = dict(zip(batch.keys, logprobs, strict=True))
+        current = [
+            group.with_each(logprobs=[logprobs_by_key[key].float().numpy() for key in keys])
             for keys, group in self._replayed.items()
         ]
-        shown = self.method.reweighed([*self._replayed.values()], now)
-        self._replayed = dict(zip(self._replayed, shown, strict=True))
+        reweighed = self.method.reweighed([*self._replayed.values()], current)
+        self._replayed = dict(zip(self._replayed, reweighed, strict=True))
 
     def _old_logprob_metrics(self, sampled: KVBatchMeta) -> dict[str, Any]:
-        """The metrics that verl logs with the old log-probs, of the sampled rows alone."""
+        """The metrics that verl logs with the old log-probs, over the sampled rows only."""
         names = ["entropy", "response_mask", "responses", "rollout_log_probs", "old_log_probs"]
         data = transfer_queue.kv_batch_get(sampled.keys, sampled.partition_id, names).to_padded_tensor()
         actor = self.config.actor_rollout_ref.actor
-        how = {"loss_agg_mode": actor.loss_agg_mode, "loss_scale_factor": actor.loss_scale_factor}
-        entropy = agg_loss(data["entropy"], data["response_mask"], **how)
+        options = {"loss_agg_mode": actor.loss_agg_mode, "loss_scale_factor": actor.loss_scale_factor}
+        entropy = agg_loss(data["entropy"], data["response_mask"], **options)
         return {"actor/entropy": entropy.item(), **calculate_debug_metrics(DataProto(batch=data))}
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """verl's, where replayed rows are a batch of their own: what verl corrects and measures here is of sampled
-        rows."""
+        """verl's advantages. Replayed rows are a separate batch, so that verl corrects and measures only sampled rows
+        here."""
         if not self._replayed:
             return self._take_advantages(batch, self._rollouts, metrics)
         rollouts = {k: r for keys, group in self._replayed.items() for k, r in zip(keys, group.rollouts, strict=True)}
         self._take_advantages(self._only(batch, Kind.REPLAYED), rollouts, {})
-        done = self._take_advantages(self._only(batch, Kind.SAMPLED, Kind.PADDING), self._rollouts, metrics)
-        return KVBatchMeta(batch.keys, batch.tags, batch.partition_id, done.fields, done.extra_info)
+        sampled = self._take_advantages(self._only(batch, Kind.SAMPLED, Kind.PADDING), self._rollouts, metrics)
+        return KVBatchMeta(batch.keys, batch.tags, batch.partition_id, sampled.fields, sampled.extra_info)
 
     def _take_advantages(
         self, batch: KVBatchMeta, rollouts_of: Mapping[str, Rollout], metrics: dict[str, Any]
@@ -327,37 +328,37 @@ class DiverTrainer(PPOTrainerSync):
         return batch
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """verl's; with replay it is given advantages times the factors that give every row its own weight in the
+        """verl's update. With replay, it gets advantages times the factors that give every row its weight in the
         loss."""
         if self._mini_batches is None:
             if self.replays:
                 self._log_replay(metrics, 0.0, 0.0)
             return super()._update_actor(batch, metrics)
-        found = columns(batch, ["advantages", "loss_mask"])
-        advantages, lengths = found["advantages"], [int(mask.sum()) for mask in found["loss_mask"]]
-        kinds, of_key = self._kinds(batch), weights_by_key(self._replayed)
-        replayed = {i: of_key[key] for i, key in enumerate(batch.keys) if key in of_key}
+        data = columns(batch, ["advantages", "loss_mask"])
+        advantages, lengths = data["advantages"], [int(mask.sum()) for mask in data["loss_mask"]]
+        kinds, weight_by_key = self._kinds(batch), weights_by_key(self._replayed)
+        replayed = {i: weight_by_key[key] for i, key in enumerate(batch.keys) if key in weight_by_key}
         wanted, verls = self._mini_batches.weights(kinds, lengths, replayed, self.method.loss.aggregation)
         put(batch, "advantages", [a * f for a, f in zip(advantages, (wanted / verls).tolist(), strict=True)])
         with self._mini_batches.configured(self.config):
             batch = super()._update_actor(batch, metrics)
-        put(batch, "advantages", advantages)
+        put(batch, "advantages", advantages)  # verl's metrics read those without factors
         sizes = wanted * [float(a.abs().sum()) for a in advantages]
         self._log_replay(metrics, sizes[[*replayed]].sum(), sizes.sum())
         return batch
 
     def _log_replay(self, metrics: dict[str, Any], replayed: float, both: float) -> None:
-        found = replay_metrics([*self._replayed.values()], float(replayed), float(both - replayed))
-        found |= self.method.replay.metrics(self.state)
-        metrics.update({f"{NAME}/{name}": value for name, value in found.items()})
+        values = replay_metrics([*self._replayed.values()], float(replayed), float(both - replayed))
+        values |= self.method.replay.metrics(self.state)
+        metrics.update({f"{NAME}/{name}": value for name, value in values.items()})
 
     def _compute_metrics(self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
-        """verl's metrics of a step, which are of sampled rows."""
+        """verl's metrics of a step, over sampled rows only."""
         super()._compute_metrics(self._sampled(batch), metrics, *args, **kwargs)
 
     def _save_checkpoint(self) -> None:
         home, step = Path(self.config.trainer.default_local_dir), self.global_steps
-        if self.state:  # first: verl writes last that this checkpoint is whole
+        if self.state:  # before verl's files, the last of which marks a complete checkpoint
             write_state(home / f"global_step_{step}", self.state)
         super()._save_checkpoint()
         drop_old(home, step, self.config.trainer.max_actor_ckpt_to_keep, actors=self.folder is not None)
@@ -369,12 +370,12 @@ class DiverTrainer(PPOTrainerSync):
         super()._log_rollout_data(self._sampled(batch), *args, **kwargs)
 
     def _dump_generations(self, *, reward_extra_infos_dict: dict[str, list[Any]], **rows: Any) -> None:
-        """verl's dump, with what became of each rollout; a dump of a validation has other keys and is not changed."""
+        """verl's dump with our columns of each rollout. The dump of a validation has other keys and is not changed."""
         rollouts = [self._rollouts.get(key) for key in reward_extra_infos_dict["uid"]]
         if any(rollouts):
-            columns_of = [_columns(rollout) if rollout else {} for rollout in rollouts]
-            names = dict.fromkeys(name for row in columns_of for name in row)
-            reward_extra_infos_dict |= {name: [row.get(name) for row in columns_of] for name in names}
+            our_columns = [_columns(rollout) if rollout else {} for rollout in rollouts]
+            names = dict.fromkeys(name for row in our_columns for name in row)
+            reward_extra_infos_dict |= {name: [row.get(name) for row in our_columns] for name in names}
         super()._dump_generations(reward_extra_infos_dict=reward_extra_infos_dict, **rows)
 
 
@@ -386,10 +387,10 @@ def resumed_from(trainer: DictConfig, step: int) -> Path:
 
 
 def drop_old(home: Path, step: int, keep: int | None, *, actors: bool) -> None:
-    """Delete what verl leaves of all but the newest `keep` checkpoints of `home` up to `step`.
+    """Delete the files that verl leaves in all but the newest `keep` checkpoints of `home` up to `step`.
 
-    verl deletes the folder `actor` of an old checkpoint and nothing else. It forgets those of before a resume, which
-    are deleted with `actors`. The method's state, which may be a bank of GB, goes with the actor.
+    verl deletes the folder `actor` of an old checkpoint and nothing else. It forgets checkpoints from before a resume;
+    with `actors` their folder `actor` is deleted here. The method's state may have GBs, and goes with the actor.
     """
     names = (folder.name.removeprefix("global_step_") for folder in home.glob("global_step_*"))
     saved = sorted(int(name) for name in names if name.isdigit() and int(name) <= step)
