@@ -56,10 +56,10 @@ def marked_answers(text: str) -> list[_Place]:
         _Place(extraction.bare(tag.text), tag.end) for tag in tags_of(text) if not extraction.find_boxes(tag.text)[0]
     ]
     statement = stated(text)
-    found = sorted([*boxes, *tags], key=lambda place: place.end)
-    if statement and (not found or statement.end > found[-1].end) and statement.readings:
-        found.append(_Place(statement.readings[-1], statement.end))
-    return found
+    places = sorted([*boxes, *tags], key=lambda place: place.end)
+    if statement and (not places or statement.end > places[-1].end) and statement.readings:
+        places.append(_Place(statement.readings[-1], statement.end))
+    return places
 
 
 def _listed(text: str, boxes: Sequence[Span]) -> _Place:
@@ -80,10 +80,10 @@ def tags_of(text: str) -> list[_Place]:
 
 def _said(text: str) -> list[_Place]:
     """The number or formula that each "the answer is" or "####" names, else the last number or formula of the text."""
-    starts = [(said.start("said"), said.end("said")) for said in statements(text)]
+    starts = [(statement.start("said"), statement.end("said")) for statement in statements(text)]
     starts += [(line.end(), line.end() + 60) for line in _LAST_LINE.finditer(text)]
-    if found := [place for start, end in sorted(starts) if (place := _first_value(text, start, end))]:
-        return found
+    if places := [place for start, end in sorted(starts) if (place := _first_value(text, start, end))]:
+        return places
     ends = [match.end() for pattern in (NUMBER, DELIMITED) for match in pattern.finditer(text)]
     return [_Place("", max(ends))] if ends else []
 

@@ -19,9 +19,9 @@ def outer_parts(text: str, mark: re.Pattern[str]) -> list[str]:
     `mark` matches every bracket and every separator; its group `separator` holds what separates.
     """
     parts, depth, start = [], 0, 0
-    for found in mark.finditer(text):
-        depth += (found[0][-1] in "([{") - (found[0][-1] in ")]}")
-        if depth == 0 and found["separator"]:
-            parts.append(text[start : found.start()])
-            start = found.end()
+    for match in mark.finditer(text):
+        depth += (match[0][-1] in "([{") - (match[0][-1] in ")]}")
+        if depth == 0 and match["separator"]:
+            parts.append(text[start : match.start()])
+            start = match.end()
     return [*parts, text[start:]]

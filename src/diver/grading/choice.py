@@ -220,7 +220,7 @@ def _is_listed(text: str, options: Mapping[str, str]) -> bool:
 
 
 def _ends_of(label: str, text: str) -> Iterator[int]:
-    """Where the statements of `label` in free text end, in order; without any, where its last marked or lone letter does."""
+    """The ends of the statements of `label` in free text, in order; without any, of its last marked or lone letter."""
     start = max(0, len(text) - LONGEST)
     text = text[start:].translate(LABELS)
     for pattern in (_STATEMENT, _MARKED, _ALONE):
@@ -381,7 +381,7 @@ def options_of(problem: Problem) -> dict[str, str]:
 
 
 def _without_labels(options: Mapping[str, str]) -> dict[str, str]:
-    """The options without labels at the beginning of their texts: "A) iron"; if all have one, also "A)38", "a ) iron"."""
+    """The options without labels before their texts: "A) iron"; if all have a label, also "A)38" and "a ) iron"."""
     marks = {label: rf"\s*\(?{label}(?:[.:]|\s?\)|{_WIDE})\s*" for label in options}
     if all(re.match(marks[label], text, re.IGNORECASE) for label, text in options.items()):
         return {label: re.sub(marks[label], "", text, count=1, flags=re.IGNORECASE) for label, text in options.items()}

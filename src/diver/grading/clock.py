@@ -74,16 +74,16 @@ def compare(answer: str, gold: str) -> Grade | None:
     if min(len(answer), len(gold)) > LONGEST:
         return None
     answer = _COLON.sub(":", answer)  # with such spaces the reference answer is a ratio
-    given, known = (_moment(text.lower()) if len(text) <= LONGEST else None for text in (answer, gold))
-    if isinstance(given, Time) and isinstance(known, Time):
-        return Grade.CORRECT if _same_time(given, known) else Grade.WRONG
-    if isinstance(given, Date) and isinstance(known, Date):
-        weekdays = not (given.weekday and known.weekday) or given.weekday == known.weekday
-        alike = len(given.days) == len(known.days) == 2 and given.mark == known.mark  # written in the same order
-        same_day = given.days == known.days if alike else {*given.days} & {*known.days}
-        same = same_day and given.year == known.year and weekdays
+    stated, wanted = (_moment(text.lower()) if len(text) <= LONGEST else None for text in (answer, gold))
+    if isinstance(stated, Time) and isinstance(wanted, Time):
+        return Grade.CORRECT if _same_time(stated, wanted) else Grade.WRONG
+    if isinstance(stated, Date) and isinstance(wanted, Date):
+        weekdays = not (stated.weekday and wanted.weekday) or stated.weekday == wanted.weekday
+        alike = len(stated.days) == len(wanted.days) == 2 and stated.mark == wanted.mark  # written in the same order
+        same_day = stated.days == wanted.days if alike else {*stated.days} & {*wanted.days}
+        same = same_day and stated.year == wanted.year and weekdays
         return Grade.CORRECT if same else Grade.WRONG
-    surely = (given and given.sure) or (known and known.sure) or (isinstance(known, Time) and known.reducible)
+    surely = (stated and stated.sure) or (wanted and wanted.sure) or (isinstance(wanted, Time) and wanted.reducible)
     return Grade.WRONG if surely else None
 
 
@@ -101,11 +101,11 @@ def _moment(text: str) -> Time | Date | None:
     if text in _NAMED:
         return Time(_NAMED[text] * 60, 0, half=True, sure=True, reducible=False)
     for pattern in _TIMES:
-        if found := pattern.fullmatch(text + "." if text.endswith("m") else text):
-            return _time(found.groupdict())
+        if match := pattern.fullmatch(text + "." if text.endswith("m") else text):
+            return _time(match.groupdict())
     for pattern in _DATES:
-        if found := pattern.fullmatch(text):
-            return _date(found.groupdict(), text)
+        if match := pattern.fullmatch(text):
+            return _date(match.groupdict(), text)
     return None
 
 
@@ -130,8 +130,8 @@ def _date(parts: dict[str, str | None], text: str) -> Date | None:
     if month := parts.get("month"):
         days = [(int(month) if month.isdigit() else _MONTHS.index(month[:3]) + 1, int(parts["day"] or 0))]
     else:
-        one, other = int(parts["first"] or 0), int(parts["second"] or 0)
-        days = [*dict.fromkeys([(one, other), (other, one)])]
+        first, second = int(parts["first"] or 0), int(parts["second"] or 0)
+        days = [*dict.fromkeys([(first, second), (second, first)])]
     days = [(m, d) for m, d in days if 1 <= m <= 12 and 1 <= d <= 31]
     if not days:
         return None

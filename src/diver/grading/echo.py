@@ -41,24 +41,24 @@ def is_echo(answer: str, problem: Problem) -> bool:
     if not formulas or any(map(_is_number, sides)):
         return False
     question, gold = _tokens(problem.question), known_answer(problem.answer)
-    known = [sorted(_tokens(side)) for side in (gold, *gold.split("="))]
-    return all(_stands_in(formula, question) and formula not in known for formula in formulas)
+    gold_formulas = [sorted(_tokens(side)) for side in (gold, *gold.split("="))]
+    return all(_stands_in(formula, question) and formula not in gold_formulas for formula in formulas)
 
 
 def without_echoes(text: str, problem: Problem) -> str:
     """The text without the formulas and the arithmetic that are echoes."""
-    return _WRITTEN.sub(lambda found: " " if is_echo(found[0], problem) else found[0], text).strip()
+    return _WRITTEN.sub(lambda match: " " if is_echo(match[0], problem) else match[0], text).strip()
 
 
 def _is_number(side: str) -> bool:
     """Whether it is a number, or a list or a point of numbers."""
-    return all(_is_one(part.strip()) for part in _PARTS.split(plain(side).strip("()[]")))
+    return all(_is_one(entry.strip()) for entry in _PARTS.split(plain(side).strip("()[]")))
 
 
 def _is_one(text: str) -> bool:
     division = _FRACTION.search(text)
-    whole = not division or math.gcd(*map(int, division.groups())) == 1
-    return whole and (quantity(text)[0] is not None or bool(_NUMBER.fullmatch(text)))
+    is_reduced = not division or math.gcd(*map(int, division.groups())) == 1
+    return is_reduced and (quantity(text)[0] is not None or bool(_NUMBER.fullmatch(text)))
 
 
 def _stands_in(formula: list[str], question: tuple[str, ...]) -> bool:
@@ -72,4 +72,4 @@ def _stands_in(formula: list[str], question: tuple[str, ...]) -> bool:
 def _tokens(text: str) -> tuple[str, ...]:
     """The numbers, letters, commands and operations of a formula or of a text with formulas."""
     text = _TIMES.sub("*", unify(text)).replace(r"\frac", "/")
-    return tuple(found["token"].lstrip("\\") for found in _TOKEN.finditer(text) if found["token"])
+    return tuple(match["token"].lstrip("\\") for match in _TOKEN.finditer(text) if match["token"])

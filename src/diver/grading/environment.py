@@ -40,12 +40,12 @@ class EnvironmentGrader(Grader):
         """
         what = f"environment {self.name}, problem {problem.id!r}"
         environment = call_own(what, self.kind)
-        said = call_own(what, in_time, partial(environment.reset, problem), environment.timeout_s)
-        if not isinstance(said, str):
-            raise DiverError(f"{what}: reset must return a text, not {type(said).__name__}")
-        if self._said.setdefault(repr(problem), said) != said:
+        observation = call_own(what, in_time, partial(environment.reset, problem), environment.timeout_s)
+        if not isinstance(observation, str):
+            raise DiverError(f"{what}: reset must return a text, not {type(observation).__name__}")
+        if self._said.setdefault(repr(problem), observation) != observation:
             raise DiverError(f"{what}: reset must return the same text at each call; draw from the problem alone")
-        return environment, said
+        return environment, observation
 
     def grade(self, response: str, problem: Problem) -> None:  # type: ignore[override]
         """Refuse a response whose turns the environment did not answer."""

@@ -104,12 +104,12 @@ def _same(gold: str, answer: str) -> bool:
     left, right = _NAMED.fullmatch(content_of(gold)), _NAMED.fullmatch(content_of(answer))
     if left and right and left["name"] == right["name"] and left["of"] is None and not _names_itself(left, right):
         return _same(box(left["body"].strip()), box(right["body"].strip()))
-    known, given = _parts(gold), _parts(answer)
-    if 1 < len(known) == len(given) <= MOST_PARTS:
-        pairs = [[_same(one, other) for other in given] for one in known]
-        return all(map(any, pairs)) and all(map(any, zip(*pairs, strict=True)))
-    for one, other in ((gold, answer), *_readings(gold, answer)):
-        expected, parsed = _parse(one), _parse(other)
+    gold_parts, answer_parts = _parts(gold), _parts(answer)
+    if 1 < len(gold_parts) == len(answer_parts) <= MOST_PARTS:
+        equal = [[_same(gold_text, answer_text) for answer_text in answer_parts] for gold_text in gold_parts]
+        return all(map(any, equal)) and all(map(any, zip(*equal, strict=True)))
+    for gold_text, answer_text in ((gold, answer), *_readings(gold, answer)):
+        expected, parsed = _parse(gold_text), _parse(answer_text)
         if _equal(expected, parsed) or any(_equal([g], [a]) for g, a in _other_kinds(expected, parsed)):
             return True
     return any(_same(*pair) for pair in without_conditions(gold, answer))
@@ -130,8 +130,8 @@ def _parse(text: str) -> list[Any]:
     if not text.startswith(r"\boxed{"):
         formulas = LatexExtractionConfig(normalization_config=normal)
         return parse(_UNIT_OF_FORMULA.sub("", text), [formulas, ExprExtractionConfig()], parsing_timeout=None)
-    how = LatexExtractionConfig(try_extract_without_anchor=False, normalization_config=normal)
-    parsed = parse(text, [how], parsing_timeout=None)
+    config = LatexExtractionConfig(try_extract_without_anchor=False, normalization_config=normal)
+    parsed = parse(text, [config], parsing_timeout=None)
     # What math-verify cannot read is a text: E_{0}^{2} e^{2} and m_{\max }, reference answers of Minerva and
     # OlympiadBench, are E_0^2 e^2 and m_{\max}.
     # The space behind a comma stays: 58, 500 is a list.
@@ -205,9 +205,9 @@ def _other_kinds(golds: Sequence[Any], answers: Sequence[Any]) -> Iterator[tuple
             if isinstance(gold, MatrixBase) != isinstance(answer, MatrixBase):
                 yield _entries(gold), _entries(answer)
             elif isinstance(gold, Basic) and isinstance(answer, Basic):
-                other = _with_unit(gold), _with_unit(answer)
-                if other != (gold, answer):
-                    yield other
+                pair = _with_unit(gold), _with_unit(answer)
+                if pair != (gold, answer):
+                    yield pair
 
 
 def _entries(expression: Any) -> Any:

@@ -127,8 +127,8 @@ def after_thought(response: str) -> str:
 @lru_cache(maxsize=4)  # a response is read for its grade, its answer and the end of its answer
 def stated(text: str) -> Statement | None:
     """The last answer that a text marks as its own, by boxes, `<answer>` tags or Minerva's sentence."""
-    found = [statement for read in (_in_boxes, _in_tags, _closing) if (statement := read(text))]
-    return max(found, key=lambda statement: statement.end, default=None)
+    statements = [statement for read in (_in_boxes, _in_tags, _closing) if (statement := read(text))]
+    return max(statements, key=lambda statement: statement.end, default=None)
 
 
 def boxed(text: str) -> list[str]:
@@ -140,8 +140,8 @@ def boxed(text: str) -> list[str]:
 @lru_cache(maxsize=4096)
 def known_answer(gold: str) -> str:
     """The reference answer without its box, and without dollars if it lacks the outer ones: 8$, $4 is 8, 4."""
-    known = (boxed(gold) or [gold])[0]
-    return known.replace("$", " ") if _INSIDE_OUT.fullmatch(known) else known
+    content = (boxed(gold) or [gold])[0]
+    return content.replace("$", " ") if _INSIDE_OUT.fullmatch(content) else content
 
 
 def last_box(text: str) -> str | None:
@@ -198,9 +198,9 @@ def unboxed(text: str) -> str:
 
 def _readings(text: str, boxes: list[Span]) -> list[str]:
     """What boxes that stand together hold: with the names before them, where all have one, and without."""
-    first = _NAME_BEFORE.search(text[max(0, boxes[0].start - 40) : boxes[0].start])
-    names = [first["name"] if first else ""]
-    names += [_name_between(text, one.end, other.start) or "" for one, other in pairwise(boxes)]
+    before = _NAME_BEFORE.search(text[max(0, boxes[0].start - 40) : boxes[0].start])
+    names = [before["name"] if before else ""]
+    names += [_name_between(text, left.end, right.start) or "" for left, right in pairwise(boxes)]
     contents = [unboxed(text[box.opened : box.closed]).strip() for box in boxes]
     if text[boxes[-1].end - 1] != "}":
         contents[-1] = contents[-1].rstrip(".,;")
@@ -262,16 +262,16 @@ def _in_boxes(text: str) -> Statement | None:
 
 def answer_tags(text: str) -> list[Span]:
     """All `<answer>` tags, in order; the end of the text closes the last ones, too."""
-    found, opened = [], None
+    spans, opened = [], None
     for tag in TAG.finditer(text):
         if not (tag["closes"] or tag["ends"]):
             opened = tag
         elif opened:
-            found.append(Span(opened.start(), opened.end(), tag.start(), tag.end()))
+            spans.append(Span(opened.start(), opened.end(), tag.start(), tag.end()))
             opened = None
     if opened:
-        found.append(Span(opened.start(), opened.end(), len(text), len(text), False))
-    return found
+        spans.append(Span(opened.start(), opened.end(), len(text), len(text), False))
+    return spans
 
 
 def last_tags(text: str) -> Span | None:
@@ -363,8 +363,8 @@ def _closing(text: str) -> Statement | None:
             span, opened = (opened, mark.start()), -1
     if span is None or span[1] - span[0] > TAIL:
         return None
-    said = text[slice(*span)]
-    if _BRACE_OF_BOX.search(said) or len(WORD.findall(_FORMULA.sub("", said))) > 2:
+    sentence = text[slice(*span)]
+    if _BRACE_OF_BOX.search(sentence) or len(WORD.findall(_FORMULA.sub("", sentence))) > 2:
         return None
-    content = " ".join(_MARKS.sub("", said).split()).lstrip(":* ").rstrip(":.*, ")
+    content = " ".join(_MARKS.sub("", sentence).split()).lstrip(":* ").rstrip(":.*, ")
     return Statement((_as_text(content),), *span) if content else None

@@ -81,9 +81,9 @@ def get_grader(name: str, where: str = "grader") -> Grader:
         return GRADERS[name]
     if ":" not in name:
         choose(name, [*GRADERS, "package.module:function"], where)
-    found = None if name.startswith("__main__:") else import_object(name, where)
-    if isinstance(found, type) and issubclass(found, Environment):
-        return EnvironmentGrader(name, found)
+    target = None if name.startswith("__main__:") else import_object(name, where)
+    if isinstance(target, type) and issubclass(target, Environment):
+        return EnvironmentGrader(name, target)
     return Custom(name, where)
 
 
@@ -93,10 +93,10 @@ def verify(groups: Sequence[Group], settings: Verification = DEFAULT, pool: Pool
     pairs = [(rollout.response, group.problem) for group, rollout in rollouts]
     truncated = [rollout.truncated for _, rollout in rollouts]
     thinking = [opens_thought(group.prompt) for group, _ in rollouts]
-    found = iter(verdicts(pairs, settings, truncated=truncated, thinking=thinking, pool=pool))
+    results = iter(verdicts(pairs, settings, truncated=truncated, thinking=thinking, pool=pool))
     graded = []
     for group in groups:
-        column = [next(found) for _ in group.rollouts]
+        column = [next(results) for _ in group.rollouts]
         rewards = [Reward(outcome=float(verdict.grade is Grade.CORRECT)) for verdict in column]
         grades, ends = [v.grade for v in column], [v.answer_end for v in column]
         graded.append(group.with_each(grade=grades, answer_end=ends, reward=rewards))
@@ -110,12 +110,13 @@ def with_keys(groups: Sequence[Group]) -> list[Group]:
     """
     keyed = []
     for group in groups:
-        by = get_grader(group.problem.verifier, f"problem {group.problem.id!r}: verifier")
-        keys = [by.key(rollout, group.problem) for rollout in group.rollouts]
-        known = [
-            by.exact_solutions and r.grade is Grade.CORRECT and bool(r.actions or not r.turns) for r in group.rollouts
+        grader = get_grader(group.problem.verifier, f"problem {group.problem.id!r}: verifier")
+        keys = [grader.key(rollout, group.problem) for rollout in group.rollouts]
+        solved = [
+            grader.exact_solutions and r.grade is Grade.CORRECT and bool(r.actions or not r.turns)
+            for r in group.rollouts
         ]
-        keyed.append(group.with_each(key=keys, solution=[k if of else None for k, of in zip(keys, known, strict=True)]))
+        keyed.append(group.with_each(key=keys, solution=[k if s else None for k, s in zip(keys, solved, strict=True)]))
     return keyed
 
 
@@ -129,8 +130,8 @@ def grade(
     pool: Pool | None = None,
 ) -> list[Grade]:
     """The grade of every (response, problem). Arguments: see `verdicts`."""
-    found = verdicts(pairs, settings, grader=grader, truncated=truncated, thinking=thinking, pool=pool)
-    return [verdict.grade for verdict in found]
+    results = verdicts(pairs, settings, grader=grader, truncated=truncated, thinking=thinking, pool=pool)
+    return [verdict.grade for verdict in results]
 
 
 def verdicts(
@@ -164,17 +165,17 @@ def verdicts(
     for name, values in {"truncated": cuts, "thinking": opens}.items():
         if len(values) != len(pairs):
             raise ValueError(f"{len(pairs)} pairs but {len(values)} values of {name}")
-    by_all = get_grader(grader) if grader else None
+    common = get_grader(grader) if grader else None
     problems = {id(problem): replace(problem, answer=composed(problem.answer)) for _, problem in pairs}
     graders = {}
     for key, problem in problems.items():
-        graders[key] = by_all or get_grader(problem.verifier, f"problem {problem.id!r}: verifier")
+        graders[key] = common or get_grader(problem.verifier, f"problem {problem.id!r}: verifier")
         graders[key].check(problem)
     cases = [
         Case(until_end_mark(composed(response)), id(problem), bool(cut), bool(opened))
         for (response, problem), cut, opened in zip(pairs, cuts, opens, strict=True)
     ]
-    found: dict[Case, Verdict] = {}
+    settled: dict[Case, Verdict] = {}
     pending: dict[Case, Pending] = {}
 
     def settle(case: Case, verdict: Verdict) -> None:
@@ -186,7 +187,7 @@ def verdicts(
         elif end is None:
             correct = grade is Grade.CORRECT
             end = graders[case.problem].answer_end(case.response, problems[case.problem], correct)
-        found[case] = Verdict(grade, end)
+        settled[case] = Verdict(grade, end)
 
     for case in dict.fromkeys(cases):
         result = _read(case, graders[case.problem], problems[case.problem])
@@ -199,7 +200,7 @@ def verdicts(
         settle(case, decided[comparison])
     # The end of an answer counts characters of the response as it is written.
     return [
-        Verdict(found[case].grade, found[case].answer_end if response.startswith(case.response) else None)
+        Verdict(settled[case].grade, settled[case].answer_end if response.startswith(case.response) else None)
         for case, (response, _) in zip(cases, pairs, strict=True)
     ]
 

@@ -101,28 +101,28 @@ class GSM8K(Mathematics):
         text = statement.readings[0] if statement else text
         if line := last_line(text):
             return line
-        said = plain(prose.said(text[-TAIL:]))
-        value = said if _LIST.search(said) else said.rpartition("=")[2].strip()
-        if prose.is_expression(said) and not NUMBER.fullmatch(value):
-            return [said]
-        return last_number(said) or last_number(text)
+        content = plain(prose.said(text[-TAIL:]))
+        value = content if _LIST.search(content) else content.rpartition("=")[2].strip()
+        if prose.is_expression(content) and not NUMBER.fullmatch(value):
+            return [content]
+        return last_number(content) or last_number(text)
 
 
 def _of_free_text(tail: str, problem: Problem) -> Grade | PendingComparison:
     """The last characters of a response, or a statement in prose, against the reference answer."""
     gold = problem.answer
-    known = known_answer(gold)
-    if (named := prose.says(tail, known)) is not None:
+    reference = known_answer(gold)
+    if (named := prose.says(tail, reference)) is not None:
         return Grade.CORRECT if named else Grade.WRONG
     if not (tail := without_echoes(tail, problem)):
         return Grade.WRONG
     if content := prose.said(tail):
         return _settle([content], problem)
     golds, number = gold_texts(gold), prose.picked_number(tail)
-    if number and number in (either := last_number(tail)[0].split(", ")) and len(either) > 1:
-        return _settle([", ".join(either)], problem)  # "5, or maybe 6"
-    settled = compare(number, known) if number else None
-    if Grade.CORRECT in (settled, compare(tail, known)):
+    if number and number in (numbers := last_number(tail)[0].split(", ")) and len(numbers) > 1:
+        return _settle([", ".join(numbers)], problem)  # "5, or maybe 6"
+    settled = compare(number, reference) if number else None
+    if Grade.CORRECT in (settled, compare(tail, reference)):
         return Grade.CORRECT
     if "\n" in tail or len(tail) > 256 or _DELIMITER.search(tail) or len(WORD.findall(tail)) > 2:
         return settled or PendingComparison((tail,), golds)
@@ -178,8 +178,8 @@ def math_verify() -> Any:
 def by_math_verify(response: str, problem: Problem) -> Grade:
     """In a worker: no answer where math-verify finds none; an error where it cannot read the reference answer."""
     library = math_verify()
-    known = [problem.answer, f"${problem.answer}$", f"\\boxed{{{problem.answer}}}"]
-    golds = [library.parse(text, parsing_timeout=None) for text in known]
+    texts = [problem.answer, f"${problem.answer}$", f"\\boxed{{{problem.answer}}}"]
+    golds = [library.parse(text, parsing_timeout=None) for text in texts]
     gold = next((g for g in sorted(golds, key=len, reverse=True) if g), None)
     if gold is None:
         return Grade.ERROR

@@ -45,8 +45,8 @@ def _called(text: str) -> str:
         end = closing(text, call.end() - 1, "()")
         if end < 0:
             continue
-        parts = [part.strip() for part in outer_parts(text[call.end() : end], _COMMA)]
-        template = TABLES["calls"].get(str(len(parts)), {}).get(call["name"])
+        arguments = [argument.strip() for argument in outer_parts(text[call.end() : end], _COMMA)]
+        template = TABLES["calls"].get(str(len(arguments)), {}).get(call["name"])
         if template:
-            text = text[: call.start()] + template.format(*parts) + text[end + 1 :]
+            text = text[: call.start()] + template.format(*arguments) + text[end + 1 :]
     return text

@@ -30,9 +30,9 @@ def _remainder(found: re.Match[str]) -> str:
 
 def _repeating(decimal: re.Match[str]) -> str:
     """0.1\\overline{6} as 16 - 1 over 90."""
-    whole, once, again = decimal.groups()
-    top = int(whole + once + again) - int(whole + once or 0)
-    return rf"\frac{{{top}}}{{{(10 ** len(again) - 1) * 10 ** len(once)}}}"
+    integer, prefix, period = decimal.groups()
+    top = int(integer + prefix + period) - int(integer + prefix or 0)
+    return rf"\frac{{{top}}}{{{(10 ** len(period) - 1) * 10 ** len(prefix)}}}"
 
 
 _MEANING = compiled(

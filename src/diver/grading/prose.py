@@ -82,14 +82,14 @@ def said(text: str) -> str:
     if _NEGATION.match(sentence):
         return ""
     values = DELIMITED.findall(sentence)
-    rest = DELIMITED.sub(" ", sentence) if len(values) == 1 else sentence
+    words = DELIMITED.sub(" ", sentence) if len(values) == 1 else sentence
     if len(values) != 1:
         values = last_number(sentence)
-        rest = re.sub(r"(?:\\?\$)?\s?-?[\d.,]*\d(?:/\d+)?\s?(?:\\?%)?", " ", sentence, count=1) if values else "-"
-    if _NO_NUMBER.search(rest) or len(rest.split()) > 2:
+        words = re.sub(r"(?:\\?\$)?\s?-?[\d.,]*\d(?:/\d+)?\s?(?:\\?%)?", " ", sentence, count=1) if values else "-"
+    if _NO_NUMBER.search(words) or len(words.split()) > 2:
         formula = unit_free(sentence)
         return formula if is_expression(formula) else ""
-    return values[0] if rest.strip() else sentence  # without "apples"
+    return values[0] if words.strip() else sentence  # without "apples"
 
 
 def is_expression(text: str) -> bool:
@@ -112,10 +112,10 @@ def says(text: str, known: str) -> bool | None:
         return None
     last = sentences[-1]
     alone = len(_plain(last).split()) <= 3
-    said = _plain(re.split("[,;，；]", _last_said(text))[0])
+    named = _plain(re.split("[,;，；]", _last_said(text))[0])
     decided = _DECIDED.match(last)
-    if said and (next(statements(last), None) or not (alone or decided)):
-        return said == wanted
+    if named and (next(statements(last), None) or not (alone or decided)):
+        return named == wanted
     if last.rstrip().endswith("?"):
         return None
     if wanted in _DECISIONS and decided:

@@ -78,15 +78,15 @@ def _why_choice(problem: Problem, in_column: bool) -> str:
 
 def text_of(value: Any) -> str:
     """A value of a row as text. 3.0 is 3: a column of numbers, some of which are missing, has decimals only."""
-    whole = isinstance(value, float | Decimal) and math.isfinite(value) and value % 1 == 0
-    return str(int(value) if whole else value)
+    is_integer = isinstance(value, float | Decimal) and math.isfinite(value) and value % 1 == 0
+    return str(int(value) if is_integer else value)
 
 
 def is_letter(answer: str, small: bool = False) -> bool:
     """Whether a reference answer is the label of an option that is not known, such as B, (B) or (b); with `small` also
     b, which may be a variable."""
-    is_one = _LETTER.fullmatch(answer.strip()) or (small and _SMALL.fullmatch(answer.strip()))
-    return bool(is_one) and chosen(answer, {}) is not None
+    is_label = _LETTER.fullmatch(answer.strip()) or (small and _SMALL.fullmatch(answer.strip()))
+    return bool(is_label) and chosen(answer, {}) is not None
 
 
 def final_answer(given: str) -> str:
@@ -97,8 +97,8 @@ def final_answer(given: str) -> str:
     if statement and statement.finished and not statement.prose:
         return statement.readings[0].strip() or given.strip()
     *before, last = given.strip().splitlines() or [""]
-    if before and (found := _LAST_LINE.fullmatch(last.strip())):
-        return found["answer"].strip()
+    if before and (match := _LAST_LINE.fullmatch(last.strip())):
+        return match["answer"].strip()
     stripped = bare(last)
     return given.strip() if stripped == last.strip() else stripped.rstrip(".。").strip() or given.strip()
 

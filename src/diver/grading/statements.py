@@ -33,13 +33,13 @@ class Statement(NamedTuple):
 
 def same_value(gold: Any, answer: Any, same: Callable[[Any, Any], bool]) -> bool:
     """Whether two expressions are equal. `same` compares two of which neither is a statement or unfinished."""
-    known, given = statement(gold), statement(answer)
-    if known and given:
-        return _same_statement(known, given, lambda one, other: same_value(one, other, same))
-    if known and known.value is not None and not isinstance(answer, RELATION):
-        gold = known.value
-    if given and given.value is not None and not isinstance(gold, RELATION):
-        answer = given.value
+    gold_statement, answer_statement = statement(gold), statement(answer)
+    if gold_statement and answer_statement:
+        return _same_statement(gold_statement, answer_statement, lambda x, y: same_value(x, y, same))
+    if gold_statement and gold_statement.value is not None and not isinstance(answer, RELATION):
+        gold = gold_statement.value
+    if answer_statement and answer_statement.value is not None and not isinstance(gold, RELATION):
+        answer = answer_statement.value
     if isinstance(gold, RELATION) and isinstance(answer, RELATION) and not (_letters(gold) and _letters(answer)):
         return False  # 1 = 1 is true, and says nothing of 2x = 4
     value = answer.rhs if isinstance(answer, sp.Eq) else answer  # behind a name, in N = \\sum_{k=1}^{9} k, too
@@ -79,15 +79,15 @@ def differ(gold: Any, answer: Any) -> bool:
 
 
 def _same_statement(known: Statement, given: Statement, same: Callable[[Any, Any], bool]) -> bool:
-    left = list(given.names)
+    unmatched = list(given.names)
     for name in known.names:
-        match = next((other for other in left if same(name, other)), None)
+        match = next((candidate for candidate in unmatched if same(name, candidate)), None)
         if match is None:
             return False
-        left.remove(match)
+        unmatched.remove(match)
     if known.value is None or given.value is None:
-        return not left and known.value is given.value
-    return not left and same(known.value, given.value)
+        return not unmatched and known.value is given.value
+    return not unmatched and same(known.value, given.value)
 
 
 def _terms(expression: Any) -> list[Any]:
@@ -98,7 +98,7 @@ def _terms(expression: Any) -> list[Any]:
     """
     links = [expression]
     while any(isinstance(link, sp.And) for link in links):
-        links = [part for link in links for part in (link.args if isinstance(link, sp.And) else [link])]
+        links = [equation for link in links for equation in (link.args if isinstance(link, sp.And) else [link])]
     if not all(isinstance(link, sp.Eq) for link in links):
         return []
     rights = [link.rhs for link in links]

@@ -101,9 +101,9 @@ class Worker:
 def _cores() -> int:
     """The cores that this process may use, shared with the other processes of its node where a
     launcher says how many."""
-    known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     processes = os.environ.get("LOCAL_WORLD_SIZE", "")
-    return max(1, known // max(1, int(processes) if processes.isdigit() else 1))
+    return max(1, cores // max(1, int(processes) if processes.isdigit() else 1))
 
 
 class Pool:
@@ -170,22 +170,22 @@ class Pool:
     def _run(self, call: str, jobs: Sequence[Sequence[Any]], timeout_s: float) -> list[Any]:
         results: list[Any] = [None] * len(jobs)
         waiting = deque(range(len(jobs)))
-        left = len(jobs)
+        unfinished = len(jobs)
         self._grow_at = time.monotonic() + self.patience
-        while left:
-            self._grow(left)
+        while unfinished:
+            self._grow(unfinished)
             for worker in [w for w in self._workers if w.ready and w.job is None]:
                 if waiting and not worker.send(waiting[0], call, jobs[waiting[0]], timeout_s):
                     self._discard(worker)
                 elif waiting:
                     waiting.popleft()
             # No further worker starts while others are starting.
-            more = waiting and len(self._workers) < self.limit and all(w.ready for w in self._workers)
-            for worker, heard in self._wait(self._grow_at if more else math.inf):
+            may_grow = waiting and len(self._workers) < self.limit and all(w.ready for w in self._workers)
+            for worker, heard in self._wait(self._grow_at if may_grow else math.inf):
                 job, outcome = worker.job, self._outcome(worker, heard)
                 if job is not None:
                     results[job] = outcome
-                    left -= 1
+                    unfinished -= 1
         return results
 
     def _grow(self, count: int) -> None:
