@@ -145,10 +145,10 @@ def load(name: str, seed: int, limit: int | None = None) -> Loaded:
         notes.append(f"{benchmark.name}: {len(problems)} of its {benchmark.size} problems")
     if not benchmark.options:
         return Loaded(benchmark, problems, notes, None)
-    moved = [shuffled(problem, seed) for problem in problems]
-    if unshuffled := moved.count(None):
+    reordered = [shuffled(problem, seed) for problem in problems]
+    if unshuffled := reordered.count(None):
         notes.append(f"{benchmark.name}: {unshuffled} problems keep the order of their options, which cannot be read")
-    problems = tuple(new or problem for new, problem in zip(moved, problems, strict=True))
+    problems = tuple(new or problem for new, problem in zip(reordered, problems, strict=True))
     return Loaded(benchmark, problems, notes, random_baseline(problems))
 
 
@@ -165,9 +165,9 @@ def find(name: str) -> Benchmark:
     """
     if name in BENCHMARKS:
         return BENCHMARKS[name]
-    known, equals, path = name.partition("=")
-    if equals and known in BENCHMARKS:
-        entry = BENCHMARKS[known]
+    prefix, equals, path = name.partition("=")
+    if equals and prefix in BENCHMARKS:
+        entry = BENCHMARKS[prefix]
         return dataclasses.replace(entry, source=Source(path=path, verifier=entry.source.verifier))
     if IMPORT_PATH.fullmatch(name):
         entry = import_object(name, "--benchmarks")
@@ -177,15 +177,15 @@ def find(name: str) -> Benchmark:
         return _own(name.partition(":")[2], name)
     file = Path(name).expanduser()
     if not file.is_dir() and (not file.suffix or (equals and not file.is_file())):
-        others = "a .jsonl, .json, .csv or .parquet file", "package.module:name"
-        choose(known, [*BENCHMARKS, *others], "--benchmarks")
+        forms = "a .jsonl, .json, .csv or .parquet file", "package.module:name"
+        choose(prefix, [*BENCHMARKS, *forms], "--benchmarks")
     return _own(file.stem, name)
 
 
 def _own(name: str, path: str) -> Benchmark:
     name = re.sub(r"[^\w.-]+", "-", name) or "problems"
-    known = name in BENCHMARKS
-    return Benchmark(name=f"{name}-file" if known else name, title=name, source=Source(path=path))
+    is_taken = name in BENCHMARKS
+    return Benchmark(name=f"{name}-file" if is_taken else name, title=name, source=Source(path=path))
 
 
 # ---- multiple choice -------------------------------------------------------------------------------------------------

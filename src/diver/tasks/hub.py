@@ -31,7 +31,7 @@ def newest_commit(
     from huggingface_hub import HfApi
     from huggingface_hub import errors as E
 
-    hub, asked, meant = HfApi(), f"{key} {name}".strip(), _meant(name, kind)
+    hub, subject, suggestion = HfApi(), f"{key} {name}".strip(), _meant(name, kind)
     try:
         info = hub.repo_info(name, repo_type=kind, revision=revision, timeout=PATIENCE)
         if info.gated:  # a gated data set is listed, but its files are not readable
@@ -53,11 +53,11 @@ def newest_commit(
     except Exception as error:  # the exception class depends on the HTTP library
         local = "a folder" if kind == "model" else "a .jsonl, .json, .csv or .parquet file"
         # A model of almost this name lies on this machine, so the name is probably misspelt: a dry run must not pass.
-        raise (DiverError if meant else HubUnreachable)(
-            f"{asked}: the hub ({hub.endpoint}) cannot be reached ({one_line(error)}); give {local} instead, or set "
-            f"HF_HUB_OFFLINE=1 to use what was downloaded before{meant}"
+        raise (DiverError if suggestion else HubUnreachable)(
+            f"{subject}: the hub ({hub.endpoint}) cannot be reached ({one_line(error)}); give {local} instead, or set "
+            f"HF_HUB_OFFLINE=1 to use what was downloaded before{suggestion}"
         ) from None
-    raise DiverError(f"{asked}: {reason}{meant}")
+    raise DiverError(f"{subject}: {reason}{suggestion}")
 
 
 def download(name: str, revision: str | None = None) -> Path:

@@ -48,5 +48,5 @@ class MazeCells(Environment):
         if new not in self.open:
             return Step("There is no way.", done=True, actions=[direction])
         self.cell = new
-        there, seen = new == self.goal, view(new, self.open)
-        return Step(seen, done=there, reward=float(there), state=name_of(new), actions=[direction])
+        at_goal, observation = new == self.goal, view(new, self.open)
+        return Step(observation, done=at_goal, reward=float(at_goal), state=name_of(new), actions=[direction])

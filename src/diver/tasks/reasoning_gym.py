@@ -61,8 +61,8 @@ def _probability(answer: str, entry: Entry) -> bool:
 
     The 1e-8 is for a complement that the ten digits of the reference do not show.
     """
-    given, right = (float(Fraction(text.replace(",", ""))) for text in (answer, entry["answer"]))
-    return abs(given - right) <= min(0.01, right, 1 - right + 1e-8) / 100
+    value, reference = (float(Fraction(text.replace(",", ""))) for text in (answer, entry["answer"]))
+    return abs(value - reference) <= min(0.01, reference, 1 - reference + 1e-8) / 100
 
 
 def _made_of_the_numbers(answer: str, entry: Entry) -> bool:
@@ -79,8 +79,8 @@ def _same_decimal(answer: str, entry: Entry) -> bool:
 
 def _no_premise(answer: str, entry: Entry) -> bool:
     """Not one of the premises, whatever its spaces and outer parentheses: that is the question again."""
-    given, *premises = (_bare(text) for text in (answer, *entry["metadata"]["premises"]))
-    return given not in premises
+    formula, *premises = (_bare(text) for text in (answer, *entry["metadata"]["premises"]))
+    return formula not in premises
 
 
 def _bare(formula: str) -> str:
@@ -157,8 +157,8 @@ def makes_one(task: str, sizes: Mapping[str, Any]) -> bool:
 def _check_time(task: str, sizes: str) -> None:
     """DiverError if a first entry takes for ever, as one of a graph in no colours does; a worker can be killed."""
     # A shared worker: a new one would import the library again, which takes seconds.
-    (made,) = shared_pool(warm=library).map(makes_one, [(task, json.loads(sizes))], FIRST_ENTRY_SECONDS)
-    if isinstance(made, Failure) and made.grade is Grade.TIMEOUT:
+    (result,) = shared_pool(warm=library).map(makes_one, [(task, json.loads(sizes))], FIRST_ENTRY_SECONDS)
+    if isinstance(result, Failure) and result.grade is Grade.TIMEOUT:
         raise DiverError(
             f"data.reasoning_gym.sizes of {task}: {sizes} gave no problem within {FIRST_ENTRY_SECONDS:g} seconds; "
             "choose others"
@@ -288,9 +288,9 @@ def score(answer: str, problem: Problem) -> float:
     ):
         return 0.0
     entry = {"question": problem.prompt, **ast.literal_eval(problem.meta["entry"])}
-    given = float(_verifier(task, problem.meta["sizes"]).score_answer(answer, entry))
-    by_mistake = given == 1 and task in STRICTER and not STRICTER[task](answer, entry)
-    return 0.0 if by_mistake else given
+    points = float(_verifier(task, problem.meta["sizes"]).score_answer(answer, entry))
+    by_mistake = points == 1 and task in STRICTER and not STRICTER[task](answer, entry)
+    return 0.0 if by_mistake else points
 
 
 def judge(response: str, problem: Problem) -> bool | None:

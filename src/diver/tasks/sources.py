@@ -108,8 +108,8 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
         columns = problem.meta if _is_game(problem, origin) else problem.meta.get("options")
         key = json.dumps([prompt, columns], default=str)
         if key in by_prompt:
-            same = by_prompt[key].answer == problem.answer
-            duplicates, conflicting = duplicates + same, conflicting + (not same)
+            same_answer = by_prompt[key].answer == problem.answer
+            duplicates, conflicting = duplicates + same_answer, conflicting + (not same_answer)
             continue
         if len(by_prompt) == source.limit:
             break
@@ -120,14 +120,14 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
     if not by_prompt:
         raise DiverError(f"{origin}: empty, not one problem" + (f"; {invalid[0]}" if invalid else ""))
     counted, start = counted_options([*by_prompt.values()], source, origin)
-    given = [counted.get(i, problem) for i, problem in enumerate(by_prompt.values())]
-    problems = Problems(map(_with_options, given))
-    asked = sum(new is not old for new, old in zip(problems, given, strict=True))
+    unique = [counted.get(i, problem) for i, problem in enumerate(by_prompt.values())]
+    problems = Problems(map(_with_options, unique))
+    extended = sum(new is not old for new, old in zip(problems, unique, strict=True))
     if any(_is_game(problem, origin) for problem in problems):  # its environment may read every column
         unread.clear()
     remarks = {
         f"{len(counted)} reference answers count the options from {start}; they are letters now": len(counted),
-        f"the options of {asked} problems, which are in a column, follow their questions": asked,
+        f"the options of {extended} problems, which are in a column, follow their questions": extended,
         **{
             f"the policy does not see column {column!r} of {count} rows; write its text into the question": count
             for column, count in unread.items()
@@ -168,19 +168,19 @@ def _with_options(problem: Problem) -> Problem:
     texts = [rf"(?<!\w){re.escape(' '.join(text.split()))}(?!\w)" for text in options.values()]
     question, end = " ".join(problem.question.split()), 0
     for text in texts:  # in any layout: one after the other
-        found = re.compile(text, re.IGNORECASE).search(question, end)
-        if found is None:
+        match = re.compile(text, re.IGNORECASE).search(question, end)
+        if match is None:
             break
-        end = found.end()
+        end = match.end()
     else:
         return problem
-    asked = prompt_with_options(problem.question, options)
+    extended = prompt_with_options(problem.question, options)
     if isinstance(problem.prompt, str):
-        return replace(problem, prompt=asked)
+        return replace(problem, prompt=extended)
     last = max((i for i, m in enumerate(problem.prompt) if m["role"] == "user"), default=None)
     if last is None:
         return problem
-    messages = [m if i != last else {**m, "content": asked} for i, m in enumerate(problem.prompt)]
+    messages = [m if i != last else {**m, "content": extended} for i, m in enumerate(problem.prompt)]
     return replace(problem, prompt=tuple(messages))
 
 
@@ -219,22 +219,22 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
     raw = needed(row, "answer", columns["answer"], where)
     if isinstance(raw, list) and len(raw) == 1:
         raw = raw[0]
-    known = isinstance(raw, str | int) or (isinstance(raw, float | Decimal) and math.isfinite(raw))
-    given = text_of(raw)
-    if not known or isinstance(raw, bool) or not given.strip():
+    is_scalar = isinstance(raw, str | int) or (isinstance(raw, float | Decimal) and math.isfinite(raw))
+    raw_text = text_of(raw)
+    if not is_scalar or isinstance(raw, bool) or not raw_text.strip():
         raise InvalidRow(where, "the answer must be text or a number", f", not {raw!r:.60}")
-    if given.strip() in NONE_GIVEN:
+    if raw_text.strip() in NONE_GIVEN:
         raise InvalidRow(where, "no answer", f": {raw!r} says that none is given, as in NuminaMath-1.5")
     if isinstance(images := row.get("images"), list) and images:
         raise InvalidRow(where, "images", ", and only text is read")
     name = str(first_value(row, columns["source"]) or "")
     text = prompt if isinstance(prompt, str) else str(prompt[-1]["content"])
     options = options_in(row)
-    answer, verifier, _ = answer_and_verifier(text, given, f"{name} {source.path}", options)
+    answer, verifier, _ = answer_and_verifier(text, raw_text, f"{name} {source.path}", options)
     if source.verifier != "auto":
         verifier = source.verifier
     if ":" in verifier:  # a custom verifier reads the reference answer itself
-        answer = after_hashes(given)
+        answer = after_hashes(raw_text)
     meta = row.get("meta") or row.get("extra_info") or {}
     meta = dict(meta) if isinstance(meta, Mapping) else {"meta": meta}
     if options is not None:

@@ -30,9 +30,9 @@ def load(data: Data, eval_source: Source | None, eval_count: int) -> tuple[list[
     else:
         held_out, more = _read(eval_source, data, "evaluate.source", eval_count)
         notes += more
-        if data.verifier != "auto" and (others := {p.verifier for p in held_out} - {data.verifier}):
+        if data.verifier != "auto" and (verifiers := {p.verifier for p in held_out} - {data.verifier}):
             notes.append(
-                f"{eval_source.path}: graded by {', '.join(sorted(others))}, and {data.path} by {data.verifier}; "
+                f"{eval_source.path}: graded by {', '.join(sorted(verifiers))}, and {data.path} by {data.verifier}; "
                 "evaluate.source.verifier names another grader"
             )
     sizes = (
@@ -40,9 +40,9 @@ def load(data: Data, eval_source: Source | None, eval_count: int) -> tuple[list[
     )
     notes.insert(0, f"problems: {sizes} ({key})")
     trained = set(map(_words, train))
-    if both := sum(_words(problem) in trained for problem in held_out):
+    if overlap := sum(_words(problem) in trained for problem in held_out):
         notes.append(
-            f"{both} of the {len(held_out)} problems to evaluate on are trained on, too: they are not held out"
+            f"{overlap} of the {len(held_out)} problems to evaluate on are trained on, too: they are not held out"
         )
     if data.messages == "question":
         return [question_only(p) for p in train], [question_only(p) for p in held_out], notes
@@ -56,14 +56,14 @@ def _read(source: Source, data: Data, key: str, eval_count: int = 0) -> tuple[li
     loaded = load_problems(source, key)
     if not eval_count or len(loaded) <= eval_count:
         return list(loaded), loaded.notes
-    first = f"{source.path}: the first {eval_count} of {len(loaded)} problems are evaluated on (evaluate.problems)"
-    return list(loaded)[:eval_count], [*loaded.notes, first]
+    note = f"{source.path}: the first {eval_count} of {len(loaded)} problems are evaluated on (evaluate.problems)"
+    return list(loaded)[:eval_count], [*loaded.notes, note]
 
 
 def _words(problem: Problem) -> str:
     """The prompt as words: another line break or space does not make it another problem."""
-    given = problem.prompt
-    messages = [("user", given)] if isinstance(given, str) else [(m.get("role"), m.get("content")) for m in given]
+    prompt = problem.prompt
+    messages = [("user", prompt)] if isinstance(prompt, str) else [(m.get("role"), m.get("content")) for m in prompt]
     return repr([(role, str(content).split()) for role, content in messages])
 
 

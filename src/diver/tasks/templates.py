@@ -119,16 +119,16 @@ def between_turns(template: str, tokenizer: Any, ends: Iterable[int]) -> tuple[s
     if not layout.chat:
         before, after = layout.user_label, layout.assistant_label + layout.assistant
         return f"\n\n{before}", f"\n\n{after}" if after else ""
-    said = [("user", "QUESTION"), ("assistant", reply), ("user", observation)]
-    messages = [{"role": role, "content": content} for role, content in said]
+    turns = [("user", "QUESTION"), ("assistant", reply), ("user", observation)]
+    messages = [{"role": role, "content": content} for role, content in turns]
     parts = _through_chat(tokenizer, messages, layout.assistant, f"the template {template!r}").split(reply)
     text = parts[-1]
     if [part.count(observation) for part in parts] != [0, 1]:
         raise DiverError(
             f"the template {template!r}: its chat template does not render messages in turn; choose 'plain'"
         )
-    ended = next((mark for end in ends if text.startswith(mark := tokenizer.decode([end]))), "")
-    before, _, after = text.removeprefix(ended).partition(observation)
+    end_mark = next((mark for end in ends if text.startswith(mark := tokenizer.decode([end]))), "")
+    before, _, after = text.removeprefix(end_mark).partition(observation)
     return before, after
 
 
@@ -163,14 +163,14 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     writes its begin token into the text, or has none.
     """
     front = [i for i in tokenizer("")["input_ids"] if i == tokenizer.bos_token_id]
-    found: list[list[int]] = []
+    rows: list[list[int]] = []
     starts = range(0, len(texts), PART)
     for start in progress(starts, "tokenise prompts", "part") if len(texts) > MANY else starts:
         # verbose: callers bound the length themselves, so the tokenizer need not warn of it.
-        part = tokenizer([*texts[start : start + PART]], add_special_tokens=False, verbose=False)["input_ids"]
-        bare = (isinstance(text, ChatPrompt) for text in texts[start : start + PART])
-        found += [row if chat or row[:1] == front[:1] else front + row for row, chat in zip(part, bare, strict=True)]
-    return found
+        batch = tokenizer([*texts[start : start + PART]], add_special_tokens=False, verbose=False)["input_ids"]
+        chats = (isinstance(text, ChatPrompt) for text in texts[start : start + PART])
+        rows += [row if chat or row[:1] == front[:1] else front + row for row, chat in zip(batch, chats, strict=True)]
+    return rows
 
 
 class Prompted(NamedTuple):

@@ -36,9 +36,9 @@ def generate(source: Source, data: Data, count: int | None, *, held_out: bool, k
     """
     if source.verifier != "auto":
         get_grader(source.verifier, f"{key}.verifier")
-    of_rows = ("columns", "skip_invalid_rows", "config", "split", "revision")
-    if given := [name for name in of_rows if getattr(source, name) != getattr(Source(), name)]:
-        raise DiverError(f"{key}.{given[0]}: is for problems that are read from rows; {source.path} generates its own")
+    row_keys = ("columns", "skip_invalid_rows", "config", "split", "revision")
+    if keys := [name for name in row_keys if getattr(source, name) != getattr(Source(), name)]:
+        raise DiverError(f"{key}.{keys[0]}: is for problems that are read from rows; {source.path} generates its own")
     name, _, task = source.path.partition(":")
     require(*EXTRAS.get(name, ()))
     settings, named = getattr(data, name.replace("-", "_")), {"task": task} if task else {}
