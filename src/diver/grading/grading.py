@@ -106,7 +106,7 @@ def verify(groups: Sequence[Group], settings: Verification = DEFAULT, pool: Pool
 def with_keys(groups: Sequence[Group]) -> list[Group]:
     """The graded groups with the `key` and the `solution` of every rollout, by the verifier that the problem names.
 
-    A trajectory without an action has no solution: its key says nothing of what was done.
+    A trajectory without an action has no solution: its key does not show what was done.
     """
     keyed = []
     for group in groups:
@@ -192,7 +192,7 @@ def verdicts(
     for case in dict.fromkeys(cases):
         result = _read(case, graders[case.problem], problems[case.problem])
         if isinstance(result, Grade):
-            settle(case, Verdict(result))  # at once, while its boxes are remembered
+            settle(case, Verdict(result))  # now, while `extraction` still has its boxes in the cache
         else:
             pending[case] = result
     decided = _decide(dict.fromkeys(pending.values()), settings, pool) if pending else {}
@@ -206,21 +206,24 @@ def verdicts(
 
 
 def _read(case: Case, grader: Grader, problem: Problem) -> Grade | Pending:
-    """A response that was cut may have been about to write its answer: it is graded by one that it had finished."""
+    """The grade of a response, or what a worker must decide.
+
+    A response that was cut may have been about to write its answer: only a complete one is graded.
+    """
     response, _, cut, opened = case
     try:
         if in_thought(response, opened) or (cut and not grader.holds_answer(response)):
             return Grade.NO_ANSWER
         return grader.grade(response, problem)
-    except DiverError:  # not of the response: the problem lacks what its verifier needs, or an extra is not installed
+    except DiverError:  # no fault of the response: the problem lacks a key of `meta`, or an extra is not installed
         raise
-    except Exception:  # the one boundary in this process behind which other people's text is read
+    except Exception:  # the text is untrusted: an error in its grading is a grade and does not end the run
         logger.exception("problem %r: a response could not be graded", problem.id)
         return Grade.ERROR
 
 
 def _decide(pending: Iterable[Pending], settings: Verification, pool: Pool | None) -> dict[Pending, Verdict]:
-    """The verdicts that worker processes give."""
+    """The verdicts of `bounded` and of worker processes."""
     decided: dict[Pending, Verdict] = {}
     jobs: dict[tuple[Function, Function], dict[Pending, tuple[Any, ...]]] = {}  # (function, warm) -> arguments
     for item in pending:
@@ -236,7 +239,7 @@ def _decide(pending: Iterable[Pending], settings: Verification, pool: Pool | Non
         values = workers.map(function, list(arguments.values()), settings.timeout_s)
         decided |= {item: _verdict_of(value, item) for item, value in zip(arguments, values, strict=True)}
         failed = {value: item for item, value in zip(arguments, values, strict=True) if isinstance(value, Failure)}
-        for failure, item in failed.items():  # a reason once: a function that is wrong fails on every response
+        for failure, item in failed.items():  # each reason once: a wrong function fails on every response
             more = f" and {values.count(failure) - 1} others" * (values.count(failure) > 1)
             text = item.response[-80:] if isinstance(item, PendingCall) else item.answers[0]
             logger.warning("answer %.80r%s: %s (%s)", text, more, failure.grade, clean(failure.reason))
