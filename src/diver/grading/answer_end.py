@@ -1,7 +1,7 @@
 r"""Where the graded answer of a response ends: `Rollout.answer_end`, up to which diversity is measured.
 
 Text after the answer solves nothing, and a diversity reward would pay for it (docs/diver.md). The end is that of the
-first place that already states the final answer, so an answer that is repeated after a tail moves nothing:
+first place that already states the final answer, so repeating the answer after more text does not move it:
 
 so \boxed{5}. la la la \boxed{5}       ends after the first box
 first \boxed{4}, no: \boxed{5}. la     ends after the second box: the final answer is 5
@@ -10,8 +10,8 @@ first \boxed{4}, no: \boxed{5}. la     ends after the second box: the final answ
 The answer is 5. la. The answer is 5   ends after the first 5
 ... = 5 la                             ends after the last number: no place states it as the answer
 
-The functions are the `answer_end` of graders: they return a number of characters, or None if no place states the
-answer by itself. Each reads the text once.
+The functions implement `Grader.answer_end`: they return a number of characters, or None if no place states the answer
+by itself. Each reads the text once.
 """
 
 import re
@@ -28,7 +28,7 @@ _LAST_LINE = re.compile(r"####[ \t]*")
 
 
 class _Place(NamedTuple):
-    """What a place states, and where it ends."""
+    """The answer that a place states, and where the place ends."""
 
     text: str
     end: int
@@ -63,7 +63,7 @@ def marked_answers(text: str) -> list[_Place]:
 
 
 def _listed(text: str, boxes: Sequence[Span]) -> _Place:
-    """What a list of boxes holds, equal contents once, and where the last of these contents is first complete."""
+    """The different contents of a list of boxes, and the end of the box with which all of them have occurred."""
     ends: dict[str, int] = {}
     for b in boxes:
         ends.setdefault(unboxed(text[b.opened : b.closed]).strip(), b.end)
@@ -95,7 +95,7 @@ def _first_value(text: str, start: int, end: int) -> _Place | None:
 
 
 def _same(one: str, final: str, gold: str, correct: bool) -> bool:
-    """Whether two answers are the same: as texts, as numbers, or since both are the reference answer."""
+    """Whether two answers are the same: as texts, as numbers, or because both equal the reference answer."""
     if plain(one) == plain(final) or compare(one, final) is Grade.CORRECT:
         return True
     return correct and compare(one, known_answer(gold)) is Grade.CORRECT

@@ -48,32 +48,32 @@ _NAMED = {"noon": 12, "midnight": 0}
 
 
 class Time(NamedTuple):
-    """`minutes` and seconds since midnight; without `half` it may be a time of either half of the day."""
+    """`minutes` and `seconds` since midnight; without `half` the time may be in either half of the day."""
 
     minutes: int
     seconds: int
     half: bool
     sure: bool
-    """Whether it can be nothing else: 4:15 may be a ratio, 3 p.m. the number 3."""
+    """Whether the text can only be a time: 4:15 may be a ratio, and 3 p.m. the number 3."""
     reducible: bool
-    """As a reference answer it is no ratio, which would be in lowest terms."""
+    """Whether it is not in lowest terms, in which a reference answer that is a ratio would be."""
 
 
 class Date(NamedTuple):
     days: tuple[tuple[int, int], ...]
     """(month, day); both readings of 3/5, the month first."""
     mark: str
-    """The sign between the numbers of two readings."""
+    """The sign between the numbers, if there are two readings."""
     year: str
     weekday: str
     sure: bool
 
 
 def compare(answer: str, gold: str) -> Grade | None:
-    """correct or wrong where one of the two is a time or a date, the other then has to be the same; None elsewhere."""
+    """correct or wrong if one of the two is a time or a date, which the other must equal; else None."""
     if min(len(answer), len(gold)) > LONGEST:
         return None
-    answer = _COLON.sub(":", answer)  # with such spaces the reference answer is a ratio
+    answer = _COLON.sub(":", answer)  # a reference answer with spaces around its colon is a ratio
     stated, wanted = (_moment(text.lower()) if len(text) <= LONGEST else None for text in (answer, gold))
     if isinstance(stated, Time) and isinstance(wanted, Time):
         return Grade.CORRECT if _same_time(stated, wanted) else Grade.WRONG
@@ -88,7 +88,7 @@ def compare(answer: str, gold: str) -> Grade | None:
 
 
 def _same_time(given: Time, known: Time) -> bool:
-    """3:15 is a quarter past three in either half; 14:30 is not, and neither is 03:15 known as such."""
+    """A time from 1:00 to 12:59 without a.m. or p.m. may be in either half of the day; 14:30 and 0:15 may not."""
     if given[:2] == known[:2] or given.half == known.half:
         return given[:2] == known[:2]
     without = known if given.half else given

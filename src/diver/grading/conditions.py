@@ -4,7 +4,7 @@ f(x) = 2x, \forall x \in \mathbb{R}                   f(x) = 2x
 a_n = 2n-1, n \geq 1                                  a_n = 2n-1
 f(x) = cx^2 \text{ for some constant } c              f(x) = cx^2
 
-Two answers that name different conditions stay as they are.
+Two answers with different conditions are not changed.
 """
 
 import re
@@ -51,7 +51,7 @@ def without_conditions(gold: str, answer: str) -> Iterator[tuple[str, str]]:
 
 
 def _conditioned(text: str) -> tuple[str, str]:
-    r"""`a_n = 2n-1` and `n \geq 1`; the whole and "" if no condition on its letters stands."""
+    r"""The answer and its condition, `a_n = 2n-1` and `n \geq 1`; the text and "" without one on its letters."""
     if quantified := _QUANTIFIED.fullmatch(text):
         return quantified[2], quantified[1]
     start = 0
@@ -73,6 +73,6 @@ def _conditioned(text: str) -> tuple[str, str]:
 
 
 def _is_condition(text: str) -> bool:
-    """Whether nothing in it is a second answer, or one for another case."""
+    """Whether a text holds no second answer, and no answer for another case."""
     clauses = re.split(r"(?<!\\)[,;](?![^{]{0,80}\})", text.lstrip(" ,;"))[1:]
     return not _CASE.search(text) and all(_ALSO.fullmatch(clause) for clause in clauses)

@@ -2,7 +2,7 @@ r"""Whether an answer repeats the question: a formula of the problem that is not
 
 To "What is 17 x 23?" the answer `17 \times 23` has the right value and solves nothing, and a policy that is rewarded
 for it learns to copy (tests/grading/hacks.toml). An answer is an echo if it holds an operation, the problem has
-its signs side by side in any order, and the reference answer is written in another way. A number is no echo in any
+its signs next to each other in any order, and the reference answer is written differently. A number is no echo in any
 form: `-2/5`, `1\frac12`, `25\%`, `3.2 \times 10^5`, `0.\overline{3}`. A fraction that can be reduced is a division.
 """
 
@@ -22,7 +22,7 @@ _OPERATIONS = frozenset(
     " lceil".split()
 )
 _TIMES = re.compile(r"\\(?:times|cdot)(?![A-Za-z])|(?<=\d)\s?[xX]\s?(?=\d)")
-_TOKEN = re.compile(  # words behind a number, brackets, spaces and marks of a sentence are none
+_TOKEN = re.compile(  # words after a number, brackets, spaces and punctuation are no tokens
     r"\\(?:text|mathrm|mbox)\{[^{}\d]*\}|\\[^A-Za-z]|[\s(){}$~.:?]|(?P<token>\\[A-Za-z]+|\d+(?:\.\d+)?|.)"
 )
 _WRITTEN = re.compile(r"\$[^$]{1,256}\$|\\[(\[].{1,256}?\\[)\]]|\d[-\d\s.+*/^()×÷!]*[\d)!]", re.DOTALL)
@@ -35,7 +35,7 @@ _FRACTION = re.compile(r"(\d{1,40})(?:/|\}\{)(\d{1,40})")
 def is_echo(answer: str, problem: Problem) -> bool:
     """Whether `answer` is a formula of the problem, not worked out: also behind a name, `N = 17 \\times 23`."""
     sides = answer.split("=")
-    if len(answer) > LONGEST or any(map(_INTEGER.fullmatch, sides)):  # most answers, at little cost
+    if len(answer) > LONGEST or any(map(_INTEGER.fullmatch, sides)):  # a cheap test that decides most answers
         return False
     formulas = [sorted(tokens) for side in sides if not _OPERATIONS.isdisjoint(tokens := _tokens(side))]
     if not formulas or any(map(_is_number, sides)):
@@ -51,7 +51,7 @@ def without_echoes(text: str, problem: Problem) -> str:
 
 
 def _is_number(side: str) -> bool:
-    """Whether it is a number, or a list or a point of numbers."""
+    """Whether a side of an equation is a number, or a list or a point of numbers."""
     return all(_is_one(entry.strip()) for entry in _PARTS.split(plain(side).strip("()[]")))
 
 

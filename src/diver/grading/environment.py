@@ -14,9 +14,9 @@ from diver.grading.base import Grader
 
 
 class EnvironmentGrader(Grader):
-    """It judges while it answers, so a text alone cannot be graded. Its rewards are the outcome, its actions the key.
+    """The environment judges while it answers, so a text alone cannot be graded.
 
-    The version is the content of the file that defines the class.
+    Its rewards are the outcome, its actions the key. The version is a digest of the file that defines its class.
     """
 
     votes = False
@@ -29,14 +29,14 @@ class EnvironmentGrader(Grader):
         self._said: dict[str, str] = {}
 
     def posed(self, problem: Problem) -> Problem:
-        """The problem with what the environment says first as its prompt."""
+        """The problem with the first text of the environment as its prompt."""
         return replace(problem, prompt=self.start(problem)[1])
 
     def start(self, problem: Problem) -> tuple[Environment, str]:
-        """A new environment for a trajectory, and what it says first.
+        """A new environment for a trajectory, and its first text.
 
         Raises:
-            DiverError: it fails, is late, says no text, or something else than before.
+            DiverError: it fails, is late, or returns no text or another text than before.
         """
         what = f"environment {self.name}, problem {problem.id!r}"
         environment = call_own(what, self.kind)

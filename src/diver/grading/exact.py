@@ -1,7 +1,7 @@
 """Comparisons without algebra: equal texts, plain numbers, numerals with a base, times and dates.
 
 math-verify compares numbers in the same way, with two exceptions. A full stop at the end and a per cent sign after a
-decimal matter there, and the base of a numeral does not. The rest, None, is left to it.
+decimal matter there, and the base of a numeral does not. Other comparisons, None, are left to it.
 """
 
 import re
@@ -35,7 +35,7 @@ def _compared(answer: str, gold: str) -> Grade | None:
     if a and a == g:
         return Grade.CORRECT
     based = _BASED.fullmatch(a), _BASED.fullmatch(g)
-    if based[0] and based[1]:  # math-verify does not look at the base
+    if based[0] and based[1]:  # math-verify ignores the base
         same = based[0].groups() == based[1].groups()
         return Grade.CORRECT if same else Grade.WRONG if based[0][2] != based[1][2] else None
     words = _worded(a), _worded(g)
@@ -46,8 +46,8 @@ def _compared(answer: str, gold: str) -> Grade | None:
     (x, x_percent), (y, y_percent) = quantity(a), quantity(g)
     if x is None or y is None:
         return None
-    # math-verify reads 12% as 12 and as 0.12. We also read 12.5% as 12.5, but not 0.5% as 0.5. math-verify
-    # rounds to six places: near that it decides, except between numbers that small themselves.
+    # math-verify reads 12% as 12 and as 0.12. We also read 12.5% as 12.5, but not 0.5% as 0.5.
+    # math-verify rounds to six places: it decides on such small differences, except between numbers that are as small.
     readings = [(x, y)] if x_percent == y_percent else [(x, y), (x / 100, y) if x_percent else (x, y / 100)]
     (u, v), above_one = readings[-1], abs(x) >= 1
     if u == v or (x == y and above_one):

@@ -3,8 +3,8 @@
 What counts as the answer, in this order:
 
 1. Only what follows the last `</think>`, if there is one: an answer inside the thought does not count then.
-   (A thought that is not closed holds no answer for any grader, a response that was cut only one that it had finished:
-   `grading`.)
+   (For every grader, a thought that is not closed holds no answer. A response that was cut only counts with a complete
+   answer: `grading`.)
 2. The last of: the boxes (`\\boxed{...}`, `\\boxed 5`, `\\fbox{...}`), `<answer>` tags, Minerva's closing sentence
    "The final answer is ... I hope it is correct." Boxes that stand together as a list (`\\boxed{1}, \\boxed{2}`;
    `x=\\boxed{1}` and `y=\\boxed{2}`) are one answer: all of them, or none. See `extraction`.
@@ -14,7 +14,7 @@ What counts as the answer, in this order:
    last number). "gsm8k": the number of its last line "#### n", before 3; else the last number of the response.
 
 `grade` decides answers that need no algebra (`exact`, `prose`). Any other answer is a `PendingComparison`, which
-`equivalence` decides in a worker process (`workers`). `bounded` keeps from SymPy what would only cost time and memory.
+`equivalence` decides in a worker process (`workers`). `bounded` keeps from SymPy what only costs time and memory.
 An answer beyond the bounds is wrong; a reference answer beyond them is an error. An answer that is written exactly as
 the reference answer is correct, whatever its size. A formula of the problem that is not worked out is wrong (`echo`).
 """
@@ -126,7 +126,7 @@ def _of_free_text(tail: str, problem: Problem) -> Grade | PendingComparison:
         return Grade.CORRECT
     if "\n" in tail or len(tail) > 256 or _DELIMITER.search(tail) or len(WORD.findall(tail)) > 2:
         return settled or PendingComparison((tail,), golds)
-    # A short line without delimiters. With a command it is LaTeX that lacks its dollars; else LaTeX or a sentence.
+    # A short line without delimiters is LaTeX without its dollars if it has a command, else LaTeX or a sentence.
     texts = (box(tail),) if "\\" in tail else (tail, box(tail))
     return PendingComparison(texts, golds)
 
@@ -169,14 +169,14 @@ class MathVerify(Mathematics):
 
 
 def math_verify() -> Any:
-    """math-verify. A worker imports it before its first job: else the import would count as time of an answer."""
+    """math-verify. A worker imports it before its first job; otherwise the import would count against a timeout."""
     import math_verify
 
     return math_verify
 
 
 def by_math_verify(response: str, problem: Problem) -> Grade:
-    """In a worker: no answer where math-verify finds none; an error where it cannot read the reference answer."""
+    """In a worker: no answer if math-verify finds none, and an error if it cannot read the reference answer."""
     library = math_verify()
     texts = [problem.answer, f"${problem.answer}$", f"\\boxed{{{problem.answer}}}"]
     golds = [library.parse(text, parsing_timeout=None) for text in texts]

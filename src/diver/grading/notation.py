@@ -1,6 +1,6 @@
 r"""A formula as math-verify should read it: `2**3` is `2^{3}`, `C_5^2` is `\binom{5}{2}`.
 
-It takes these for different answers, or for something else. Linear in the length of the text.
+math-verify takes these for different answers, or for something else. Linear in the length of the text.
 """
 
 import re
@@ -45,7 +45,7 @@ _MEANING = compiled(
     (r"(?<!\d)(\d{0,15})\.(\d{0,15})\\(?:overline|bar)\s?\{?(\d{1,15})\}?", _repeating),
     (r"(?<=[\w)\]}])(?:\*\*\s*|\s\*\*\s+)(\([^()]*\)|-?(?:\w+(?:\.\d+)?|\.\d+))", r"^{\1}"),  # Python's power
     (r"√\s*(\d+|[A-Za-z]|\([^()]*\))", r"\\sqrt{\1}"),
-    # math-verify takes the 5 of "5 \text{ and } 6".
+    # math-verify reads only the 5 of "5 \text{ and } 6".
     (r",?\s{0,4}\\text\{\s{0,4},?\s{0,4}(?:and|or)\s{0,4}\}", ", "),
     (rf"^\s{{0,4}}(?:{_APPROXIMATELY})(?![A-Za-z])", ""),
     (r"^([A-Za-z](?:_\w)?(?:\([^()]{1,20}\))?)\s{0,4}\\approx(?![A-Za-z])(?=[^=]*$)", r"\1 ="),

@@ -83,7 +83,7 @@ def text_of(value: Any) -> str:
 
 
 def is_letter(answer: str, small: bool = False) -> bool:
-    """Whether a reference answer is a label of unknown options: B, (B) or (b); with `small` also b, maybe a variable."""
+    """Whether a reference answer labels an unknown option: B, (B) or (b). With `small` also b, maybe a variable."""
     is_label = _LETTER.fullmatch(answer.strip()) or (small and _SMALL.fullmatch(answer.strip()))
     return bool(is_label) and chosen(answer, {}) is not None
 
