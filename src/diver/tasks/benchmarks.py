@@ -63,7 +63,7 @@ class Loaded(NamedTuple):
 
 
 def _aime25(row: Row) -> Row:
-    """Its answers are JSON; an instruction to box the answer ends each prompt, and is cut off: the template has one."""
+    """Answers are JSON. The instruction to box the answer that ends each prompt is removed: the template has one."""
     question = re.sub(r"\s*Mark your solution with \\boxed\S*\s*$", "", row["prompt"])
     answer = json.loads(row["verification_info"])["ground_truth"]
     return {"id": row.get("problem_id"), "problem": question, "answer": str(answer)}
@@ -105,7 +105,7 @@ _HUB_ROWS: dict[str, tuple[str, Adapt]] = {
     "gpqa": ("Correct Answer", _gpqa),
     "mmlu-pro": ("answer_index", _mmlu_pro),
 }
-"""Benchmark -> the column by which a row of the hub is known, and what makes it a row of ours."""
+"""Benchmark -> a column that only rows of the hub have, and the function that converts such a row to our layout."""
 
 
 def _ours(column: str, adapt: Adapt, row: Row) -> Row:
@@ -125,9 +125,9 @@ BENCHMARKS = {
 
 
 def load(name: str, seed: int, limit: int | None = None) -> Loaded:
-    """The problems of a benchmark; at most `limit`, counted without repeated ones. See `find` for its names.
+    """The problems of a benchmark, at most `limit` without duplicates. `find` explains its names.
 
-    The problems do not depend on `seed`, only the order of their options does.
+    The order of the options depends on `seed`, the problems do not.
 
     Raises:
         DiverError: rows cannot be used.
@@ -192,7 +192,7 @@ def _own(name: str, path: str) -> Benchmark:
 
 
 def shuffled(problem: Problem, seed: int) -> Problem | None:
-    """The problem with its options in an order drawn from (seed, problem id), and its answer moved along.
+    """The problem with its options in an order drawn from (seed, problem id), and with the new label of its answer.
 
     `meta["options"]` maps the shown labels to texts. `meta["shuffle"]` has the seed and the former label of each
     option. None if the prompt lists no options or the answer is not one of their labels.

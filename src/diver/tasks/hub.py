@@ -10,7 +10,7 @@ from diver.core.settings import nearest
 from diver.core.types import DiverError
 from diver.recipe.data import POLICIES
 
-PATIENCE = 10.0  # seconds
+PATIENCE = 10.0  # seconds to wait for a reply of the hub
 
 
 class HubUnreachable(DiverError):
@@ -20,13 +20,13 @@ class HubUnreachable(DiverError):
 def newest_commit(
     name: str, kind: Literal["model", "dataset"], revision: str | None = None, key: str = ""
 ) -> str | None:
-    """The commit that `revision` of a repository stands for, its newest without one.
+    """The commit of a repository that `revision` names; without a revision, the newest.
 
-    Where HF_HUB_OFFLINE is set, it is the one that was downloaded last, None if none was.
+    With HF_HUB_OFFLINE set, it is the commit that was downloaded last, or None without a download.
 
     Raises:
-        DiverError: the hub cannot be reached, lacks the repository or revision, or does not give it to this user. The
-            message begins with `key`, the setting that asks.
+        DiverError: the hub cannot be reached, lacks the repository or revision, or does not give this user access. The
+            message begins with `key`, the setting that names the repository.
     """
     from huggingface_hub import HfApi
     from huggingface_hub import errors as E

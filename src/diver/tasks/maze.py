@@ -5,8 +5,8 @@ r"""Mazes with loops, a synthetic task: a way from one cell to another that ente
 
 Cells are named as squares of a chess board. Every maze has several ways, and any of them is right, also a long one, so
 that a policy has something to explore. It is the task of MaxRL (arXiv 2602.02710), on a smaller grid and judged by the
-cells themselves. A way is written as the cells that it enters, so that two ways have n-grams in common where they run
-together.
+cells themselves. A way is written as the cells that it enters, so that two ways have n-grams in common where they
+overlap.
 """
 
 import random
@@ -120,16 +120,16 @@ _CELL = re.compile(r"[a-z][1-9]", re.ASCII)
 
 
 def parse(text: str) -> list[Cell | None] | None:
-    """What the last box after the thought enters, word by word, None for what names no cell.
+    """The cells in the last box after the thought, with None for a word that names no cell.
 
-    None without a box, or with an empty one.
+    None without a box or with an empty one.
     """
     words = (last_box(after_thought(text)[-4096:]) or "").replace(",", " ").split()
     return [cell_of(word) if _CELL.fullmatch(word) else None for word in words] or None
 
 
 def valid(way: list[Cell | None], problem: Problem) -> list[Cell]:
-    """The beginning of the way that goes from the start from cell to open cell and enters none twice."""
+    """The longest beginning of the way that leads from the start through adjacent open cells and enters none twice."""
     size, walls = problem.meta["size"], {*problem.meta["walls"]}
     prefix: list[Cell] = []
     for cell in way:

@@ -39,8 +39,7 @@ def row_files(path: Path) -> tuple[list[Path], list[str]]:
 
 
 def read_rows(source: Source, key: str) -> tuple[Rows, list[str]]:
-    """The rows of a source, and notes for the log: the commit of one on the hub,
-    files of a folder that were not read."""
+    """The rows of a source, and notes for the log: the commit on the hub, or files of a folder that were not read."""
     path = Path(source.path).expanduser()
     keys = [name for name in ("config", "split", "revision") if getattr(source, name) != getattr(Source, name)]
     ignored = [f"{source.path}: every row is read; {', '.join(keys)} is for a data set on the hub"] if keys else []

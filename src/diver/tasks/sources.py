@@ -30,7 +30,7 @@ from diver.grading.references import after_hashes, answer_and_verifier, by_index
 from diver.recipe.data import Source
 from diver.tasks.rows import Adapt, adapted, read_rows
 
-NONE_GIVEN = ("proof", "notfound")
+NONE_GIVEN = ("proof", "notfound")  # in NuminaMath-1.5, for a problem without an answer
 PARTS = ("prompt", "answer", "id", "source")
 """The parts of a row that `columns` may name."""
 BESIDE = dict.fromkeys(column for part in ("passages", "contexts") for column in COLUMNS[part])
@@ -49,7 +49,7 @@ class Problems(list[Problem]):
 def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Adapt | None = None) -> Problems:
     """The problems of a source, each once. DiverError names the setting, or the file and line (or row), that is wrong.
 
-    `key` is the dotted key of the source in the recipe; `name` stands in ids for the path; `adapt` makes a row ours.
+    `key` is the dotted key of the source in the recipe; `name` replaces the path in ids; `adapt` converts a row to ours.
     """
     source = Source(path=source) if isinstance(source, str) else source
     prefix = f"{key}." if key else ""
@@ -97,7 +97,7 @@ def _options(error: InvalidRow, prefix: str) -> str:
 
 
 def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = ()) -> Problems:
-    """The problems of the rows, repeated ones once; an id that names an earlier problem gets the problem's number."""
+    """The problems of the rows without duplicates. The problem's number is added to an id that an earlier one has."""
     by_prompt: dict[str, Problem] = {}
     ids: set[str] = set()
     duplicates = conflicting = 0
@@ -157,17 +157,17 @@ def counted_options(problems: Sequence[Problem], source: Source, origin: str) ->
 
 
 def _is_game(problem: Problem, origin: str) -> bool:
-    """Whether an environment asks the question of a problem, for which it may read every column."""
+    """Whether an environment asks the question of a problem: it may read every column for that."""
     where = f"{origin}: problem {problem.id!r}: verifier"
     return ":" in problem.verifier and isinstance(get_grader(problem.verifier, where), EnvironmentGrader)
 
 
 def _with_options(problem: Problem) -> Problem:
-    """A problem of multiple choice, whose options may stand in a column, with a question that lists them."""
+    """The problem; if its options are in a column and not in its question, with a question that lists them."""
     options = options_of(problem) if problem.verifier == "choice" and "options" in problem.meta else {}
     texts = [rf"(?<!\w){re.escape(' '.join(text.split()))}(?!\w)" for text in options.values()]
     question, end = " ".join(problem.question.split()), 0
-    for text in texts:  # in any layout: one after the other
+    for text in texts:  # one after the other, in any layout
         match = re.compile(text, re.IGNORECASE).search(question, end)
         if match is None:
             break
@@ -185,9 +185,9 @@ def _with_options(problem: Problem) -> Problem:
 
 
 def _valid(rows: Rows, source: Source, invalid: list[InvalidRow], unread: Counter[str]) -> Iterator[Problem]:
-    """The problems of the rows; with `skip_invalid_rows` the errors of others go to `invalid`.
+    """The problems of the rows; with `skip_invalid_rows`, the errors of invalid rows go to `invalid`.
 
-    `unread` counts the rows by the columns that a question may refer to and that are no part of the prompt.
+    `unread` counts the rows for each column that a question may refer to and that the prompt does not contain.
     """
     rows = iter(rows)
     for number in itertools.count():
@@ -206,7 +206,7 @@ def _valid(rows: Rows, source: Source, invalid: list[InvalidRow], unread: Counte
 
 
 def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, number: int = 0) -> Problem:
-    """One row as a problem. InvalidRow, which `where` begins, if that cannot be."""
+    """A row as a problem. InvalidRow, whose message begins with `where`, if the row is no problem."""
     if isinstance(row, Problem):
         return row if source.verifier == "auto" else replace(row, verifier=source.verifier)
     if not isinstance(row, Mapping):

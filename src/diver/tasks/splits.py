@@ -61,14 +61,14 @@ def _read(source: Source, data: Data, key: str, eval_count: int = 0) -> tuple[li
 
 
 def _words(problem: Problem) -> str:
-    """The prompt as words: another line break or space does not make it another problem."""
+    """The prompt as words: other line breaks or spaces do not make it another problem."""
     prompt = problem.prompt
     messages = [("user", prompt)] if isinstance(prompt, str) else [(m.get("role"), m.get("content")) for m in prompt]
     return repr([(role, str(content).split()) for role, content in messages])
 
 
 def _hold_out(problems: list[Problem], count: int) -> tuple[list[Problem], list[Problem]]:
-    """The training problems, at least one, and `count` held-out ones; the default takes at most half."""
+    """The training problems, at least one, and `count` held-out ones; the default count takes at most half."""
     most = len(problems) // 2 if count == Evaluation.problems else len(problems) - 1
     order = random.Random(stream_seed(0, "held out")).sample(range(len(problems)), len(problems))
     train, held_out = order[min(count, most) :], order[: min(count, most)]

@@ -23,9 +23,9 @@ MANY = 10_000  # from here on, tokenising takes seconds
 class Template:
     """`user` holds {QUESTION} once; `assistant` is the beginning of every response, put into the prompt.
 
-    As flat text (`chat` False): the parts that are not empty, an empty line between them, each behind its label. As
+    As flat text (`chat` False): the parts that are not empty, each after its label, with empty lines between them. As
     roles (`chat` True): through the tokenizer's chat template, `assistant` after the generation prompt. With a text of
-    `stop` a base model begins another question of its own; a chat model has end marks.
+    `stop` a base model begins another question; a chat model has end marks.
     """
 
     user: str = QUESTION
@@ -37,12 +37,12 @@ class Template:
     stop: tuple[str, ...] = NEXT_QUESTION
 
     def stop_texts(self, prompt: Any) -> tuple[str, ...]:
-        """Where a response to the rendered prompt ends; a thought may write such a line."""
+        """The texts that end a response to the rendered prompt; none for a thought, which may contain such a line."""
         return () if self.chat or not isinstance(prompt, str) or opens_thought(prompt) else tuple(self.stop)
 
 
 class ChatPrompt(str):
-    """A prompt that a chat template wrote: all its special tokens are in the text."""
+    """A prompt written by a chat template: all its special tokens are in the text."""
 
 
 TEMPLATES = {name: Template(**fields) for name, fields in packaged_table("diver.tasks", "templates.toml").items()}
@@ -80,7 +80,7 @@ def render(problem: Problem, template: str = "plain", tokenizer: Any = None) -> 
 
 
 def chat_messages(problem: Problem, layout: Template) -> list[dict[str, str]]:
-    """The messages that ask a problem: its own where its prompt is messages.
+    """The messages that ask a problem: its prompt, if that is messages.
 
     Raises:
         DiverError: the messages end with a response.
@@ -108,12 +108,12 @@ def _through_chat(tokenizer: Any, messages: list[dict[str, str]], prefix: str, w
 
 
 def between_turns(template: str, tokenizer: Any, ends: Iterable[int]) -> tuple[str, str]:
-    """What stands before and behind an observation, from the end of the policy's turn to the beginning of its next.
+    """The text before and after an observation, from the end of the policy's turn to the beginning of its next turn.
 
-    `ends` is the token that ended the policy's turn, or several of which one did: it is not repeated.
+    One of the tokens `ends` ended the policy's turn; it is not repeated.
 
     Raises:
-        DiverError: the chat template does not render a reply and what the environment answers.
+        DiverError: the chat template does not render a reply and an observation in turn.
     """
     layout, reply, observation = TEMPLATES[template], "diver-reply-7c1f", "diver-observation-7c1f"
     if not layout.chat:
@@ -133,7 +133,7 @@ def between_turns(template: str, tokenizer: Any, ends: Iterable[int]) -> tuple[s
 
 
 def check_used(variables: Mapping[str, Any], template: str, problems: Sequence[Problem], where: str) -> None:
-    """Raises DiverError for variables of a chat template that no prompt uses."""
+    """DiverError for variables of a chat template that no prompt uses."""
     if variables and not TEMPLATES[template].chat and all(isinstance(problem.prompt, str) for problem in problems):
         raise DiverError(
             f"{where}: the template {template!r} does not use the model's chat template; 'chat' and 'boxed' do"
@@ -141,9 +141,9 @@ def check_used(variables: Mapping[str, Any], template: str, problems: Sequence[P
 
 
 def with_chat_template_kwargs(tokenizer: Any, variables: Mapping[str, Any], where: str) -> Any:
-    """The tokenizer, whose chat template is given these variables from now on.
+    """The tokenizer, whose chat template gets these variables from now on.
 
-    DiverError, which begins with `where`, for one that the template does not mention: it would do nothing.
+    DiverError, whose message begins with `where`, for a variable that the template does not use.
     """
     templates = getattr(tokenizer, "chat_template", None) or ""
     text = "\n".join(templates.values()) if isinstance(templates, Mapping) else templates
@@ -159,8 +159,8 @@ def with_chat_template_kwargs(tokenizer: Any, variables: Mapping[str, Any], wher
 def encode(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     """Token ids of rendered prompts.
 
-    Where a flat prompt lacks the begin token that the tokenizer puts in front, it is put there, once. A chat template
-    writes its begin token into the text, or has none.
+    A flat prompt without the begin token of the tokenizer gets it in front. A chat template writes its begin token into
+    the text, or has none.
     """
     front = [i for i in tokenizer("")["input_ids"] if i == tokenizer.bos_token_id]
     rows: list[list[int]] = []

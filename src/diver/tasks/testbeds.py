@@ -24,15 +24,15 @@ All of them are held out or none; no problem is ever both. Installed packages ad
 
 
 def is_testbed(path: str) -> bool:
-    """Whether the path of a source names a testbed, whose problems are generated, and no function "maze:problems"."""
+    """Whether the path of a source names a testbed, whose problems are generated, not a function "maze:problems"."""
     name, _, task = path.partition(":")
     return name in TESTBEDS and (not task or TESTBEDS[name])
 
 
 def generate(source: Source, data: Data, count: int | None, *, held_out: bool, key: str = "data") -> list[Problem]:
-    """`count` problems of the testbed that `source` names, with its verifier; `key` is the source's in the recipe.
+    """`count` problems of the testbed that `source` names, with its verifier; `key` is its key in the recipe.
 
-    Without a count as many as the settings of the testbed say, in `data`.
+    Without a count, the settings of the testbed in `data` give the number.
     """
     if source.verifier != "auto":
         get_grader(source.verifier, f"{key}.verifier")
