@@ -46,7 +46,7 @@ def stated_answer(response: str, gold: str, correct: bool) -> int | None:
     if not places:
         return len(response) - len(text) + statement.end if statement else None
     final = places[-1].text
-    return len(response) - len(text) + next(end for at, end in places if _same(at, final, gold, correct))
+    return len(response) - len(text) + next(end for answer, end in places if _same(answer, final, gold, correct))
 
 
 def marked_answers(text: str) -> list[_Place]:

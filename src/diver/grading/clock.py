@@ -79,8 +79,8 @@ def compare(answer: str, gold: str) -> Grade | None:
         return Grade.CORRECT if _same_time(stated, wanted) else Grade.WRONG
     if isinstance(stated, Date) and isinstance(wanted, Date):
         weekdays = not (stated.weekday and wanted.weekday) or stated.weekday == wanted.weekday
-        alike = len(stated.days) == len(wanted.days) == 2 and stated.mark == wanted.mark  # written in the same order
-        same_day = stated.days == wanted.days if alike else {*stated.days} & {*wanted.days}
+        same_order = len(stated.days) == len(wanted.days) == 2 and stated.mark == wanted.mark
+        same_day = stated.days == wanted.days if same_order else {*stated.days} & {*wanted.days}
         same = same_day and stated.year == wanted.year and weekdays
         return Grade.CORRECT if same else Grade.WRONG
     surely = (stated and stated.sure) or (wanted and wanted.sure) or (isinstance(wanted, Time) and wanted.reducible)
@@ -91,9 +91,9 @@ def _same_time(given: Time, known: Time) -> bool:
     """A time from 1:00 to 12:59 without a.m. or p.m. may be in either half of the day; 14:30 and 0:15 may not."""
     if given[:2] == known[:2] or given.half == known.half:
         return given[:2] == known[:2]
-    without = known if given.half else given
+    ambiguous = known if given.half else given
     same_dial = given.minutes % 720 == known.minutes % 720 and given.seconds == known.seconds
-    return same_dial and 60 <= without.minutes < 13 * 60
+    return same_dial and 60 <= ambiguous.minutes < 13 * 60
 
 
 def _moment(text: str) -> Time | Date | None:

@@ -41,8 +41,8 @@ def _compared(answer: str, gold: str) -> Grade | None:
     words = _worded(a), _worded(g)
     if words[0] == words[1] and "\\" not in words[0]:  # `even` is `\text{even}`; math-verify minds the font
         return Grade.CORRECT
-    if moments := clock.compare(*words):
-        return moments
+    if grade := clock.compare(*words):
+        return grade
     (x, x_percent), (y, y_percent) = quantity(a), quantity(g)
     if x is None or y is None:
         return None

@@ -160,8 +160,8 @@ def verdicts(
     Returns:
         A `Verdict` for each pair. A timeout and an error are grades, not exceptions.
     """
-    none = [False] * len(pairs)
-    cuts, opens = (none if values is None else values for values in (truncated, thinking))
+    all_false = [False] * len(pairs)
+    cuts, opens = (all_false if values is None else values for values in (truncated, thinking))
     for name, values in {"truncated": cuts, "thinking": opens}.items():
         if len(values) != len(pairs):
             raise ValueError(f"{len(pairs)} pairs but {len(values)} values of {name}")

@@ -141,7 +141,7 @@ def _settle(answers: Sequence[str], problem: Problem) -> Grade | PendingComparis
     grades = [compare(answer, known_answer(gold)) for answer in answers]
     if Grade.CORRECT in grades:
         return Grade.CORRECT
-    if all(v is Grade.WRONG for v in grades):
+    if all(grade is Grade.WRONG for grade in grades):
         return Grade.WRONG
     return PendingComparison(tuple(box(answer) for answer in answers), gold_texts(gold))
 

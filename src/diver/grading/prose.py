@@ -111,10 +111,10 @@ def says(text: str, known: str) -> bool | None:
     if not sentences:
         return None
     last = sentences[-1]
-    alone = len(_plain(last).split()) <= 3
+    is_short = len(_plain(last).split()) <= 3
     named = _plain(re.split("[,;，；]", _last_said(text))[0])
     decided = _DECIDED.match(last)
-    if named and (next(statements(last), None) or not (alone or decided)):
+    if named and (next(statements(last), None) or not (is_short or decided)):
         return named == wanted
     if last.rstrip().endswith("?"):
         return None

@@ -87,10 +87,10 @@ def _meant(name: str, kind: str) -> str:
     """The model on this machine that `name` most likely stands for: a bundled one, or a folder beside it."""
     if kind == "dataset":
         return ""
-    beside = Path(name).parent
-    folders = [str(path) for path in beside.iterdir() if path.is_dir()] if beside.is_dir() else []
-    near = nearest(name, [*POLICIES, *folders])
-    return f"; did you mean {near!r}?" if near else ""
+    parent = Path(name).parent
+    folders = [str(path) for path in parent.iterdir() if path.is_dir()] if parent.is_dir() else []
+    closest = nearest(name, [*POLICIES, *folders])
+    return f"; did you mean {closest!r}?" if closest else ""
 
 
 def one_line(error: BaseException) -> str:

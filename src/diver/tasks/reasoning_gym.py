@@ -233,7 +233,7 @@ class ReasoningGymGrader(Grader):
         places = tags_of(text)
         if not places:
             return boxed_answer(response)
-        return len(response) - len(text) + next(end for at, end in places if at == places[-1].text)
+        return len(response) - len(text) + next(end for answer, end in places if answer == places[-1].text)
 
 
 class GraphColoring(ReasoningGymGrader):

@@ -49,7 +49,7 @@ class Problems(list[Problem]):
 def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Adapt | None = None) -> Problems:
     """The problems of a source, each once. DiverError names the setting, or the file and line (or row), that is wrong.
 
-    `key` is the dotted key of the source in the recipe; `name` replaces the path in ids; `adapt` converts a row to ours.
+    `key` is the key of the source in the recipe; `name` replaces the path in ids; `adapt` makes a row one of ours.
     """
     source = Source(path=source) if isinstance(source, str) else source
     prefix = f"{key}." if key else ""

@@ -28,8 +28,8 @@ def load(data: Data, eval_source: Source | None, eval_count: int) -> tuple[list[
         train, held_out = _hold_out(train, eval_count)
         key += ", which is more than half" * (len(held_out) < eval_count)
     else:
-        held_out, more = _read(eval_source, data, "evaluate.source", eval_count)
-        notes += more
+        held_out, eval_notes = _read(eval_source, data, "evaluate.source", eval_count)
+        notes += eval_notes
         if data.verifier != "auto" and (verifiers := {p.verifier for p in held_out} - {data.verifier}):
             notes.append(
                 f"{eval_source.path}: graded by {', '.join(sorted(verifiers))}, and {data.path} by {data.verifier}; "
@@ -70,6 +70,7 @@ def _words(problem: Problem) -> str:
 def _hold_out(problems: list[Problem], count: int) -> tuple[list[Problem], list[Problem]]:
     """The training problems, at least one, and `count` held-out ones; the default count takes at most half."""
     most = len(problems) // 2 if count == Evaluation.problems else len(problems) - 1
+    # The seed is 0 and not run.seed, so that runs with different seeds have the same held-out problems.
     order = random.Random(stream_seed(0, "held out")).sample(range(len(problems)), len(problems))
     train, held_out = order[min(count, most) :], order[: min(count, most)]
     return [problems[i] for i in sorted(train)], [problems[i] for i in sorted(held_out)]

@@ -41,10 +41,10 @@ def generate(source: Source, data: Data, count: int | None, *, held_out: bool, k
         raise DiverError(f"{key}.{keys[0]}: is for problems that are read from rows; {source.path} generates its own")
     name, _, task = source.path.partition(":")
     require(*EXTRAS.get(name, ()))
-    settings, named = getattr(data, name.replace("-", "_")), {"task": task} if task else {}
+    settings, arguments = getattr(data, name.replace("-", "_")), {"task": task} if task else {}
     if not (draw := PROBLEMS.get(name)):
         draw = _installed("testbeds", name, f"{key}.path = {name!r}")
-    problems = draw(settings, count or settings.problems, held_out=held_out, **named)[: source.limit]
+    problems = draw(settings, count or settings.problems, held_out=held_out, **arguments)[: source.limit]
     return problems if source.verifier == "auto" else [replace(p, verifier=source.verifier) for p in problems]
 
 
