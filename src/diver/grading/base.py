@@ -140,5 +140,5 @@ class Grader:
 
 
 def same_formulas(response: str, written: Iterable[str]) -> str:
-    """The formulas that a response writes, as a key of its solution; its words where it writes none."""
+    """The formulas of a response, as a key of its solution; without formulas, its words."""
     return "\n".join(sorted({"".join(formula.split()) for formula in written})) or " ".join(response.split())

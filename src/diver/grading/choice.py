@@ -102,7 +102,7 @@ _ANOTHER = compile_later(
 
 
 def _beside(gap: str) -> re.Pattern[str]:
-    """Another label after a mere gap, "(A) (B)" or "A B", with one more behind it or the end of the line."""
+    """Another label after only a gap, "(A) (B)" or "A B", before one more label or the end of the line."""
     opens, closes = r"[(\[*`（【]{0,3}", r"[)\]*`）】]{0,4}"
     end = rf"{closes}(?:{gap}{opens}[A-Z1-9](?!{INSIDE}|[.,/]\d)|[.,;]?[ \t]{{0,8}}(?:\n|\Z))"
     return re.compile(rf"{closes}{gap}{opens}([A-Z]|[1-9])(?!{INSIDE})(?={end})")
@@ -147,7 +147,7 @@ class Choice(Grader):
         return Grade.CORRECT if choice == gold else Grade.WRONG
 
     def final_answer(self, response: str, problem: Problem) -> str | None:
-        """The label of the choice; None if there is none."""
+        """The label of the choice; None without a choice."""
         text = after_thought(response)
         return _choice(text, stated(text), options_of(problem))
 
@@ -233,7 +233,7 @@ def _ends_of(label: str, text: str) -> Iterator[int]:
 
 
 def _latin(letter: str | None) -> str:
-    """The label for which a letter of any alphabet stands."""
+    """The label that a letter of any alphabet means."""
     return words.LETTERS.get(letter, letter).upper() if letter else ""
 
 

@@ -56,7 +56,7 @@ class Time(NamedTuple):
     sure: bool
     """Whether the text can only be a time: 4:15 may be a ratio, and 3 p.m. the number 3."""
     reducible: bool
-    """Whether it is not in lowest terms, in which a reference answer that is a ratio would be."""
+    """Whether it is not in lowest terms: then a reference answer is no ratio."""
 
 
 class Date(NamedTuple):

@@ -33,7 +33,7 @@ _FRACTION = re.compile(r"(\d{1,40})(?:/|\}\{)(\d{1,40})")
 
 
 def is_echo(answer: str, problem: Problem) -> bool:
-    """Whether `answer` is a formula of the problem, not worked out: also behind a name, `N = 17 \\times 23`."""
+    """Whether `answer` is a formula of the problem, not worked out; also after a name, `N = 17 \\times 23`."""
     sides = answer.split("=")
     if len(answer) > LONGEST or any(map(_INTEGER.fullmatch, sides)):  # a cheap test that decides most answers
         return False

@@ -135,7 +135,7 @@ def _parse(text: str) -> list[Any]:
     parsed = parse(text, [config], parsing_timeout=None)
     # What math-verify cannot read is a text: E_{0}^{2} e^{2} and m_{\max }, reference answers of Minerva and
     # OlympiadBench, are E_0^2 e^2 and m_{\max}.
-    # The space behind a comma stays: 58, 500 is a list.
+    # The space after a comma stays: 58, 500 is a list.
     return [_BRACED.sub(r"\1\2", _SPACE.sub("", p)) if isinstance(p, str) else p for p in parsed]
 
 

@@ -70,7 +70,7 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _MARKED = re.compile(r"(?P<mark>\*\*|__|`{1,3}|[\"'])(?P<content>.+)(?P=mark)", re.DOTALL)
-_NAMED_ONLY = re.compile(  # what stands in a box or in tags that prose speaks of
+_NAMED_ONLY = re.compile(  # the content of a box or of tags that are only mentioned
     r"(?:[\s.…_?,:;*$`'\"-]|\\(?:l|c)?dots\b|\\text\b|[{}]|\b(?:and|or|your|the|final|answer|here|goes)\b)*",
     re.IGNORECASE,
 )

@@ -198,7 +198,7 @@ def verdicts(
     decided = _decide(dict.fromkeys(pending.values()), settings, pool) if pending else {}
     for case, comparison in pending.items():
         settle(case, decided[comparison])
-    # The end of an answer counts characters of the response as it is written.
+    # The end of an answer counts characters of the original response: no end if `composed` changed it.
     return [
         Verdict(settled[case].grade, settled[case].answer_end if response.startswith(case.response) else None)
         for case, (response, _) in zip(cases, pairs, strict=True)

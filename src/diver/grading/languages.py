@@ -25,7 +25,7 @@ def _word(*lists: str) -> str:
 
 ANSWER, OPTION, IS, RIGHT = (_word(name) for name in ("answer", "option", "is", "right"))
 AFTER_ANSWER = _word("is", "right", "option", "article", "adverb")
-"""What may stand between "answer" and the answer itself."""
+"""Words that may come between "answer" and the answer itself."""
 NOT, WRONG, OTHER_THAN = (_word(name) for name in ("not", "wrong", "other_than"))
 BE, AND_OR = (_word(name) for name in ("be", "and_or"))
 CORRECTION = (

@@ -62,7 +62,7 @@ def content_of(text: str) -> str:
 
 
 def respell(text: str) -> str:
-    """The text, or the content of the box that it is, as math-verify should read it."""
+    """The text, or its content if it is a box, as math-verify should read it."""
     boxes, start, end = 0, 0, len(text)
     while text.startswith(r"\boxed{", start, end) and text.endswith("}", start, end):
         boxes, start, end = boxes + 1, start + len(r"\boxed{"), end - 1

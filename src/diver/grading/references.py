@@ -180,7 +180,7 @@ def _options(value: Any) -> list[str] | dict[str, str] | None:
 
 
 def _parsed(text: str) -> Any:
-    """The options in a text: the value if it is JSON or written by Python or NumPy, else the texts behind labels."""
+    """The options in a text: the value if it is JSON or written by Python or NumPy, else the texts after labels."""
     if len(text) > LONGEST_LIST:
         return None
     if array := _NUMPY.fullmatch(text):  # ['iron' 'copper'], which Python reads as one text

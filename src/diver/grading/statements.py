@@ -19,7 +19,7 @@ from sympy.core.relational import Relational
 
 MOST_DIGITS = 2000  # precision in digits; a smaller difference of two exact numbers counts as 0
 NAME = (AppliedUndef, sp.Derivative)
-"""A value of an unknown function, f(2), or a derivative: it stands for what it equals."""
+"""A value of an unknown function, f(2), or a derivative: it names the value that it equals."""
 RELATION = (sp.And, Relational)
 
 

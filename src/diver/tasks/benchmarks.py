@@ -213,6 +213,6 @@ def shuffled(problem: Problem, seed: int) -> Problem | None:
 
 
 def random_baseline(problems: Sequence[Problem]) -> float | None:
-    """The score of guessing: the mean of 1/(number of options), over the problems that list some; None if none does."""
+    """The score of guessing: the mean of 1/(number of options), over the problems with options; None without any."""
     counts = [len(options) for problem in problems if (options := options_of(problem))]
     return sum(1 / n for n in counts) / len(counts) if counts else None

@@ -61,8 +61,7 @@ def newest_commit(
 
 
 def download(name: str, revision: str | None = None) -> Path:
-    """The folder of a model of the hub on this machine, downloaded where it is missing. Raises what `newest_commit`
-    raises."""
+    """The local folder of a model on the hub, downloaded if it is missing. Raises what `newest_commit` raises."""
     from huggingface_hub import snapshot_download
 
     newest_commit(name, "model", revision)
@@ -71,8 +70,7 @@ def download(name: str, revision: str | None = None) -> Path:
 
 
 def _downloaded_commit(name: str, kind: str, revision: str) -> str | None:
-    """The commit that a branch or tag stood for when it was downloaded, by the cache's layout;
-    a commit stands for itself."""
+    """The commit of a branch or tag when it was downloaded, by the layout of the cache; a commit is itself."""
     from huggingface_hub.constants import HF_HUB_CACHE
     from huggingface_hub.file_download import repo_folder_name
 
@@ -84,7 +82,7 @@ def _downloaded_commit(name: str, kind: str, revision: str) -> str | None:
 
 
 def _meant(name: str, kind: str) -> str:
-    """The model on this machine that `name` most likely stands for: a bundled one, or a folder beside it."""
+    """A hint at the local model that `name` most likely means: a bundled one, or a folder in the same place."""
     if kind == "dataset":
         return ""
     parent = Path(name).parent

@@ -38,7 +38,7 @@ def neighbours(cell: Cell) -> list[Cell]:
 
 
 def shortest(start: Cell, goal: Cell, cells: set[Cell]) -> list[Cell]:
-    """One of the shortest ways through `cells`; empty if there is none."""
+    """One of the shortest ways through `cells`; empty without any."""
     came_from, frontier = {start: start}, [start]
     while frontier and goal not in came_from:
         steps = [(new, cell) for cell in frontier for new in neighbours(cell) if new in cells and new not in came_from]

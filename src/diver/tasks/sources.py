@@ -1,5 +1,4 @@
-"""Where problems come from: JSONL, parquet in verl's or TRL's layout, a data set on the Hugging Face
-hub, or a function.
+"""Sources of problems: JSONL, parquet in verl's or TRL's layout, a data set on the Hugging Face hub, or a function.
 
 A row gives a prompt (a question or chat messages) and an answer, under the names of core/columns.toml, which are tried
 in order. The layouts of GSM8K (what follows `####`), TRL and verl (`reward_model.ground_truth`) are read, too.
@@ -40,8 +39,7 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Problems(list[Problem]):
-    """The problems, each once, in the order of the source. `notes` are for the log: the hub's commit,
-    what was left out."""
+    """The problems without duplicates, in the order of the source. `notes` for the log: the commit, rows left out."""
 
     notes: list[str]
 
@@ -145,8 +143,7 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
 
 
 def counted_options(problems: Sequence[Problem], source: Source, origin: str) -> tuple[dict[int, Problem], int]:
-    """`by_index` for a source whose verifier may be that of multiple choice. DiverError if the first number is not
-    known."""
+    """`by_index` if the verifier of the source may be "choice". DiverError if the first number is unknown."""
     counted, start = by_index(problems) if source.verifier in ("auto", "choice") else ({}, 0)
     if start is None:
         raise DiverError(

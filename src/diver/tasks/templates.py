@@ -1,5 +1,4 @@
-"""Prompts: how a question becomes the text that the policy continues, by a template of templates.toml,
-and its tokens."""
+"""Prompts: a question becomes the text that the policy continues, by a template of templates.toml, and its tokens."""
 
 import functools
 import re
@@ -50,7 +49,7 @@ TEMPLATES["paper-chat"] = replace(TEMPLATES["paper"], chat=True, user_label="", 
 
 
 def template_for(name: str, problems: Sequence[Problem], tokenizer: Any) -> str:
-    """The template that `name` stands for: auto is `chat_template_for` a model with a chat template, else plain."""
+    """The name of a template: auto becomes `chat_template_for` if the model has a chat template, else plain."""
     if name != "auto":
         return name
     return chat_template_for(problems) if getattr(tokenizer, "chat_template", None) else "plain"
