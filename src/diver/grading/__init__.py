@@ -5,7 +5,7 @@ This room imports `diver.core` and no other room, so it can be used without the 
 Four nouns:
 
 - A `Problem` has a question, a reference answer, and the name of the grader that judges its responses.
-- A statement (`extraction.Statement`) is the answer that a response marks as its own: by a box, by tags, by a sentence.
+- A statement (`extraction.Statement`) is the text that a response marks as its answer: by a box, tags or a sentence.
 - A `Grade` is correct, wrong, no_answer, truncated, timeout or error. Only the first two are judgements of an answer.
 - A `Grader` finds the statement and compares it with the reference answer: math, gsm8k, choice, math-verify, a function
   of the user, or one that a task adds.
@@ -20,11 +20,11 @@ A response to a mathematical problem passes three stages:
 
 1. Find the answer: `extraction` finds boxes, tags and closing sentences, `prose` reads free text in the words of
    `languages`. `echo` drops a formula that only repeats the question.
-2. Read it: `spelling` gives each sign and command one spelling, `measures` drops units, `names` and `notation` write
-   what math-verify does not know as it does.
+2. Read it: `spelling` gives each sign and command one spelling, `measures` drops units, `names` and `notation` rewrite
+   what math-verify cannot read.
 3. Compare it: `exact` decides numbers and `clock` times and dates in this process. The rest goes to a worker process
    (`workers`, within `bounds`). There `equivalence` asks math-verify, `statements` corrects what math-verify takes for
-   equal, and `conditions` drops what an answer says of its letters.
+   equal, and `conditions` drops the conditions on the letters of an answer.
 
 A rule stays if it changes the grade of a response that a model wrote, of a public report, or of a hack. Hacks are
 answers that a policy under reward would find (`tests/grading/hacks.toml`).

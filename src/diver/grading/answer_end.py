@@ -1,7 +1,7 @@
 r"""Where the graded answer of a response ends: `Rollout.answer_end`, up to which diversity is measured.
 
 Text after the answer solves nothing, and a diversity reward would pay for it (docs/diver.md). The end is that of the
-first place that already states the final answer, so an answer that is repeated after a tail moves nothing:
+first place that already states the final answer, so repeating the answer after more text does not move it:
 
 so \boxed{5}. la la la \boxed{5}       ends after the first box
 first \boxed{4}, no: \boxed{5}. la     ends after the second box: the final answer is 5
@@ -10,8 +10,8 @@ first \boxed{4}, no: \boxed{5}. la     ends after the second box: the final answ
 The answer is 5. la. The answer is 5   ends after the first 5
 ... = 5 la                             ends after the last number: no place states it as the answer
 
-The functions are the `answer_end` of graders: they return a number of characters, or None if no place states the
-answer by itself. Each reads the text once.
+The functions implement `Grader.answer_end`: they return a number of characters, or None if no place states the answer
+by itself. Each reads the text once.
 """
 
 import re
@@ -28,7 +28,7 @@ _LAST_LINE = re.compile(r"####[ \t]*")
 
 
 class _Place(NamedTuple):
-    """What a place states, and where it ends."""
+    """The answer that a place states, and where the place ends."""
 
     text: str
     end: int
@@ -46,7 +46,7 @@ def stated_answer(response: str, gold: str, correct: bool) -> int | None:
     if not places:
         return len(response) - len(text) + statement.end if statement else None
     final = places[-1].text
-    return len(response) - len(text) + next(end for at, end in places if _same(at, final, gold, correct))
+    return len(response) - len(text) + next(end for answer, end in places if _same(answer, final, gold, correct))
 
 
 def marked_answers(text: str) -> list[_Place]:
@@ -56,14 +56,14 @@ def marked_answers(text: str) -> list[_Place]:
         _Place(extraction.bare(tag.text), tag.end) for tag in tags_of(text) if not extraction.find_boxes(tag.text)[0]
     ]
     statement = stated(text)
-    found = sorted([*boxes, *tags], key=lambda place: place.end)
-    if statement and (not found or statement.end > found[-1].end) and statement.readings:
-        found.append(_Place(statement.readings[-1], statement.end))
-    return found
+    places = sorted([*boxes, *tags], key=lambda place: place.end)
+    if statement and (not places or statement.end > places[-1].end) and statement.readings:
+        places.append(_Place(statement.readings[-1], statement.end))
+    return places
 
 
 def _listed(text: str, boxes: Sequence[Span]) -> _Place:
-    """What a list of boxes holds, equal contents once, and where the last of these contents is first complete."""
+    """The different contents of a list of boxes, and the end of the box with which all of them have occurred."""
     ends: dict[str, int] = {}
     for b in boxes:
         ends.setdefault(unboxed(text[b.opened : b.closed]).strip(), b.end)
@@ -80,10 +80,10 @@ def tags_of(text: str) -> list[_Place]:
 
 def _said(text: str) -> list[_Place]:
     """The number or formula that each "the answer is" or "####" names, else the last number or formula of the text."""
-    starts = [(said.start("said"), said.end("said")) for said in statements(text)]
+    starts = [(statement.start("said"), statement.end("said")) for statement in statements(text)]
     starts += [(line.end(), line.end() + 60) for line in _LAST_LINE.finditer(text)]
-    if found := [place for start, end in sorted(starts) if (place := _first_value(text, start, end))]:
-        return found
+    if places := [place for start, end in sorted(starts) if (place := _first_value(text, start, end))]:
+        return places
     ends = [match.end() for pattern in (NUMBER, DELIMITED) for match in pattern.finditer(text)]
     return [_Place("", max(ends))] if ends else []
 
@@ -95,7 +95,7 @@ def _first_value(text: str, start: int, end: int) -> _Place | None:
 
 
 def _same(one: str, final: str, gold: str, correct: bool) -> bool:
-    """Whether two answers are the same: as texts, as numbers, or since both are the reference answer."""
+    """Whether two answers are the same: as texts, as numbers, or because both equal the reference answer."""
     if plain(one) == plain(final) or compare(one, final) is Grade.CORRECT:
         return True
     return correct and compare(one, known_answer(gold)) is Grade.CORRECT

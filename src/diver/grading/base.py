@@ -39,7 +39,7 @@ def _plain(value: Any) -> Any:
 
 
 class Verdict(NamedTuple):
-    """What a verifier found in a response."""
+    """The judgement of a verifier on a response."""
 
     grade: Grade
     answer_end: int | None = None
@@ -55,7 +55,7 @@ class Grader:
 
     name: str
     rules: int | str
-    """Version of our own rules. Raise it with every change that can change a grade."""
+    """Version of the grader's rules. Raise it with every change that can change a grade."""
     packages: tuple[str, ...] = ()
     """Packages whose version can change a grade."""
     template = "chat"
@@ -69,7 +69,7 @@ class Grader:
     exact_solutions = False
     """Whether `solution` differs for any two solutions. Otherwise one solution may be written in two ways."""
     note = ""
-    """A line for the console on which responses the grader judges."""
+    """A line for the console about which responses the grader judges."""
 
     @cached_property
     def version(self) -> str:
@@ -77,7 +77,7 @@ class Grader:
         return "+".join([f"{self.name}@{self.rules}", *(f"{package}-{version(package)}" for package in self.packages)])
 
     def posed(self, problem: Problem) -> Problem:
-        """The problem with the prompt that the policy is given."""
+        """The problem with the prompt that the policy sees."""
         return problem
 
     def check(self, problem: Problem, where: str = "") -> None:
@@ -99,12 +99,12 @@ class Grader:
         """Raise ValueError if no response could be graded or be correct."""
 
     def holds_answer(self, response: str) -> bool:
-        """Whether a response that was cut at its length limit is graded: whether it had finished an explicit answer."""
+        """Whether a response has a complete explicit answer, so that it is graded even if it was cut at its limit."""
         statement = stated(after_thought(response))
         return statement is not None and statement.finished
 
     def grade(self, response: str, problem: Problem) -> Grade | PendingComparison | PendingCall:
-        """The grade, or what a worker process has to decide."""
+        """The grade, or what a worker process must decide."""
         raise NotImplementedError
 
     def final_answer(self, response: str, problem: Problem) -> str | None:
@@ -116,14 +116,15 @@ class Grader:
         return self.final_answer(response, problem) or ""
 
     def solution(self, response: str, problem: Problem) -> str:
-        """Equal for two correct responses that are the same solution: here, that write the same formulas."""
+        """A key that is equal for correct responses with the same solution: here, with the same formulas."""
         return same_formulas(response, formulas(response))
 
     def key(self, rollout: Rollout, problem: Problem) -> str:
-        """Which responses to a problem are the same: `Rollout.key`.
+        """A key that is equal for responses that count as the same: `Rollout.key`.
 
-        The key of a correct response is its solution where the verifier knows when two are the same, else the reference
-        answer. The key of another one is its answer: "" without one, also if it was cut or ends inside its thought.
+        The key of a correct response is its solution if the verifier has `exact_solutions`, else the reference answer.
+        The key of another response is its answer. It is "" without an answer, also if the response was cut or ends
+        inside its thought.
         """
         if rollout.grade in UNANSWERED:
             return ""
@@ -139,5 +140,5 @@ class Grader:
 
 
 def same_formulas(response: str, written: Iterable[str]) -> str:
-    """The formulas that a response writes, as a key of its solution; its words where it writes none."""
+    """The formulas of a response, as a key of its solution; without formulas, its words."""
     return "\n".join(sorted({"".join(formula.split()) for formula in written})) or " ".join(response.split())

@@ -20,7 +20,7 @@ class PendingComparison(NamedTuple):
     golds: tuple[str, ...]
 
 
-MOST_POWERS = 256  # each is scanned to the end of its exponent
+MOST_POWERS = 256  # powers in one text; each is scanned to the end of its exponent
 
 _POWER = re.compile(r"(?:\^|\*\*)\s*")
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
@@ -30,7 +30,7 @@ _ATOM = re.compile(r"\\[A-Za-z]+|[+-]?\d+|.", re.DOTALL)
 def bounded(pending: PendingComparison, bounds: Bounds) -> Grade | PendingComparison:
     """The comparison as math-verify should read it, without the answers that are beyond the bounds.
 
-    A grade where nothing is left to compare.
+    A grade if nothing remains to compare.
     """
     answers, golds = (
         tuple(respell(text) for text in texts if len(text) <= bounds.length)
@@ -58,7 +58,7 @@ def within(text: str, bounds: Bounds) -> bool:
 
 
 def _largest(exponent: str) -> float:
-    """How large the numbers in an exponent can get: 3^4 for 3^{4}. A letter counts as 1: SymPy leaves it."""
+    """An upper bound of the numbers in an exponent: 3^4 for 3^{4}. A letter counts as 1: SymPy does not evaluate it."""
     bound = 1.0
     for part in reversed(_POWER.split(exponent)):
         base = max([1.0, *map(float, _DIGITS.findall(part))])
@@ -70,7 +70,7 @@ def _largest(exponent: str) -> float:
 
 
 def _exponent_end(text: str, start: int) -> int:
-    """The end of the exponent at `start`: of a group, a command, a number or a character, and of the powers above."""
+    """The end of the exponent at `start`: a group, a command, a number or a character, with the powers above it."""
     while True:
         if text.startswith(("{", "("), start):
             end = closing(text, start, "{}()") + 1 or len(text)

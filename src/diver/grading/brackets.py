@@ -1,10 +1,10 @@
-"""Find matching brackets and the text outside of them. For boxes, whose braces may be escaped, see `extraction`."""
+"""Find matching brackets and the text outside them. For boxes, whose braces may be escaped, see `extraction`."""
 
 import re
 
 
 def closing(text: str, start: int, brackets: str) -> int:
-    """Where the bracket at `start` closes; -1 where it does not. The pairs of `brackets`, "(){}", count as one kind."""
+    """Where the bracket at `start` closes; -1 if it does not. The pairs of `brackets`, "(){}", count as one kind."""
     opening, closes, depth = brackets[::2], brackets[1::2], 0
     for position in range(start, len(text)):
         depth += (text[position] in opening) - (text[position] in closes)
@@ -16,12 +16,12 @@ def closing(text: str, start: int, brackets: str) -> int:
 def outer_parts(text: str, mark: re.Pattern[str]) -> list[str]:
     """The parts of a text between separators outside of all brackets.
 
-    `mark` matches every bracket and every separator; its group `separator` holds what separates.
+    `mark` matches every bracket and every separator; its group `separator` matches only the separators.
     """
     parts, depth, start = [], 0, 0
-    for found in mark.finditer(text):
-        depth += (found[0][-1] in "([{") - (found[0][-1] in ")]}")
-        if depth == 0 and found["separator"]:
-            parts.append(text[start : found.start()])
-            start = found.end()
+    for match in mark.finditer(text):
+        depth += (match[0][-1] in "([{") - (match[0][-1] in ")]}")
+        if depth == 0 and match["separator"]:
+            parts.append(text[start : match.start()])
+            start = match.end()
     return [*parts, text[start:]]

@@ -2,7 +2,7 @@
 
 A letter after J counts only where the options are known.
 
-What counts as the choice, in this order, always the last of its kind and only after the last `</think>`:
+Only what follows the last `</think>` counts. The choice is the last match of the first kind that has one:
 
 1. The last box or answer tags: `\\boxed{B}`, `\\boxed{\\text{(B)}}`, `\\boxed{B) the text}`, or an option's text.
 2. The last statement, in the languages of `languages`: "the answer is (B)", "Answer: B", "option B is correct", "I
@@ -11,12 +11,12 @@ What counts as the choice, in this order, always the last of its kind and only a
    letter: `(B)`, `**B**`, `B)`, or a line that holds nothing else.
 4. The last capital that stands alone, where it can be no word and no part of a name: not before a small letter.
 
-Letters in a row, "(A), (B)", "A B" or "B, or maybe C", are no choice, nor are the options of the question once more. A
-letter behind "not" or "rule out" and one that "is wrong" are none, and "The answer is B?" states none.
+Several letters in a row, "(A), (B)", "A B" or "B, or maybe C", are no choice. Neither are the options of the question,
+repeated. A letter after "not" or "rule out", one that "is wrong", and "The answer is B?" do not count.
 
-A box with something else in it, such as a formula, is a wrong answer unless a letter is stated after it. A letter
-beside the text of another option is a wrong answer, too. The options are `meta["options"]` (a list, or a mapping from
-letter to text), or what the prompt lists: lines "A) ...", or "(a) ... (b) ..." in one line, or "a) ...".
+A box with other content, such as a formula, is a wrong answer unless a letter is stated after it. So is a letter with
+the text of another option. The options are `meta["options"]` (a list, or a mapping from letter to text), or what the
+prompt lists: lines "A) ...", or "(a) ... (b) ..." in one line, or "a) ...".
 """
 
 import itertools
@@ -102,7 +102,7 @@ _ANOTHER = compile_later(
 
 
 def _beside(gap: str) -> re.Pattern[str]:
-    """Another label after a mere gap, "(A) (B)" or "A B", with one more behind it or the end of the line."""
+    """Another label after only a gap, "(A) (B)" or "A B", before one more label or the end of the line."""
     opens, closes = r"[(\[*`（【]{0,3}", r"[)\]*`）】]{0,4}"
     end = rf"{closes}(?:{gap}{opens}[A-Z1-9](?!{INSIDE}|[.,/]\d)|[.,;]?[ \t]{{0,8}}(?:\n|\Z))"
     return re.compile(rf"{closes}{gap}{opens}([A-Z]|[1-9])(?!{INSIDE})(?={end})")
@@ -147,7 +147,7 @@ class Choice(Grader):
         return Grade.CORRECT if choice == gold else Grade.WRONG
 
     def final_answer(self, response: str, problem: Problem) -> str | None:
-        """The label of the choice; None if there is none."""
+        """The label of the choice; None without a choice."""
         text = after_thought(response)
         return _choice(text, stated(text), options_of(problem))
 
@@ -163,7 +163,7 @@ class Choice(Grader):
 
 
 def known_label(problem: Problem) -> tuple[Mapping[str, str], str]:
-    """The options, and the label of the reference answer. ValueError if it is none of them."""
+    """The options, and the label of the reference answer. ValueError if the answer is not an option."""
     options = options_of(problem)
     gold = chosen(problem.answer, options)
     if gold is None:  # options that could not be read as a list must not make their problem unusable
@@ -203,7 +203,7 @@ def _said(text: str, options: Mapping[str, str], alone: bool = True) -> str | No
 
 
 def _ways(text: str, last_line: str, options: Mapping[str, str], alone: bool) -> Iterator[str | None]:
-    """What each way to choose comes to, the surest first: "" if it is no choice, None without any."""
+    """The result of each way to find a choice, the most reliable first: "" for no choice, None without a match."""
     yield _by_text(last_line, options)
     yield _last(_STATEMENT, text, options)
     yield _label(last_line, options)
@@ -214,40 +214,40 @@ def _ways(text: str, last_line: str, options: Mapping[str, str], alone: bool) ->
 
 def _is_listed(text: str, options: Mapping[str, str]) -> bool:
     """Whether a text ends with the options of the question."""
-    every = " ".join(f"{label} {other}" for label, other in options.items())
-    given, ending = (" ".join(re.findall(r"\w+", passage)).casefold() for passage in (every, text))
-    return bool(given) and ending.endswith(given)
+    listing = " ".join(f"{label} {content}" for label, content in options.items())
+    listed_words, text_words = (" ".join(re.findall(r"\w+", passage)).casefold() for passage in (listing, text))
+    return bool(listed_words) and text_words.endswith(listed_words)
 
 
 def _ends_of(label: str, text: str) -> Iterator[int]:
-    """Where free text states `label`, in order; where no statement does, its last marked or lone letter."""
+    """The ends of the statements of `label` in free text, in order; without any, of its last marked or lone letter."""
     start = max(0, len(text) - LONGEST)
     text = text[start:].translate(LABELS)
     for pattern in (_STATEMENT, _MARKED, _ALONE):
-        found = [
-            m.end(g) for m in pattern.finditer(text) for g, said in enumerate(m.groups(), 1) if _latin(said) == label
+        ends = [
+            m.end(g) for m in pattern.finditer(text) for g, sign in enumerate(m.groups(), 1) if _latin(sign) == label
         ]
-        if found:
-            yield from (start + end for end in (found if pattern is _STATEMENT else found[-1:]))
+        if ends:
+            yield from (start + end for end in (ends if pattern is _STATEMENT else ends[-1:]))
             return
 
 
 def _latin(letter: str | None) -> str:
-    """The label for which a letter of any alphabet stands."""
+    """The label that a letter of any alphabet means."""
     return words.LETTERS.get(letter, letter).upper() if letter else ""
 
 
 def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> str | None:
-    """The label of the last match; "" if it is one of several in a row, None without any."""
+    """The label of the last match; "" if it is one of several in a row, None without a match."""
     last, end_of_row = None, -1
     for match in pattern.finditer(text):
-        group = next(number for number, found in enumerate(match.groups(), 1) if found)
+        group = next(number for number, letter in enumerate(match.groups(), 1) if letter)
         label = _latin(match[group])
         start, end = match.span(group)
         if (
             label not in (options or UNLISTED + NUMBERS)
             or _is_word(text, start, options)
-            or _NEGATED.search(text, max(0, start - 64), start)
+            or _NEGATED.search(text, max(0, start - 64), start)  # all the text for each match would be quadratic
         ):
             continue
         beside = _NEXT.match(text, end) if pattern is _STATEMENT else _BELOW.match(text, end)
@@ -260,18 +260,18 @@ def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> st
 
 
 def _is_another(found: re.Match[str], label: str, options: Mapping[str, str]) -> bool:
-    """Whether what stands beside a label is the label of another option, not the number in "(B) 5"."""
-    other = found[1].upper()
-    known = other in options if options else other in (NUMBERS if label.isdigit() else UNLISTED)
-    return known and other != label
+    """Whether the text beside a label is the label of another option, not the number in "(B) 5"."""
+    neighbour = found[1].upper()
+    is_label = neighbour in options if options else neighbour in (NUMBERS if label.isdigit() else UNLISTED)
+    return is_label and neighbour != label
 
 
 def _is_word(text: str, start: int, options: Mapping[str, str]) -> bool:
     """Whether a letter is a word of a phrase, "ANSWER: I cannot tell", "the answer is a plant"."""
     if not _PRONOUN.match(text, start):
         return False
-    own = _plain(options.get(text[start].upper(), ""))
-    return not (own and _plain(text[start + 2 : start + 2000]).startswith(own))
+    option = _plain(options.get(text[start].upper(), ""))
+    return not (option and _plain(text[start + 2 : start + 2000]).startswith(option))
 
 
 def _label(answer: str, options: Mapping[str, str]) -> str | None:
@@ -279,34 +279,34 @@ def _label(answer: str, options: Mapping[str, str]) -> str | None:
     answer = answer.strip().translate(LABELS)
     if len(answer) > 2000:
         return None
-    unled = _PREFIX.sub("", answer)
-    bare = _latin(_WRAPPER.sub("", unled))
+    content = _PREFIX.sub("", answer)
+    bare = _latin(_WRAPPER.sub("", content))
     if len(bare) == 1 and bare in (options or UNLISTED + NUMBERS):
         return bare
     if (named := _by_text(answer, options)) is not None:
         return named
-    led = _LED.match(unled)
-    label = (led[1] or led[2]).upper() if led else None
-    if led is None or label is None or label not in (options or UNLISTED + NUMBERS):
+    leading = _LED.match(content)
+    label = (leading[1] or leading[2]).upper() if leading else None
+    if leading is None or label is None or label not in (options or UNLISTED + NUMBERS):
         return None
-    another = _ANOTHER.match(unled, led.end(led.lastindex or 1))
-    others = {*_FURTHER.findall(unled[led.end() :]), *(another.groups() if another else ())} - {label}
-    return None if others & {*(options or UNLISTED)} else label
+    another = _ANOTHER.match(content, leading.end(leading.lastindex or 1))
+    further = {*_FURTHER.findall(content[leading.end() :]), *(another.groups() if another else ())} - {label}
+    return None if further & {*(options or UNLISTED)} else label
 
 
 def _by_text(answer: str, options: Mapping[str, str]) -> str | None:
-    """The label of the option whose text an answer is, alone or with its label: "copper", "B - copper".
+    """The label of the option whose text is the answer, with or without the label: "copper", "B - copper".
 
-    "" if label and text are of two options. None if the answer is no text of an option.
+    "" if label and text belong to different options. None if the answer is not the text of an option.
     """
     if len(answer) > 2000 or not options:
         return None
-    for whole in dict.fromkeys((answer.strip(), _PREFIX.sub("", answer.strip()))):
-        if label := _labelled(whole, options):
+    for text in dict.fromkeys((answer.strip(), _PREFIX.sub("", answer.strip()))):
+        if label := _labelled(text, options):
             return label
-        found = _WITH_TEXT.fullmatch(whole)
-        if found and (label := _labelled(found["text"], options)):
-            named, is_article = found["label"].upper(), bool(re.match(r"[Aa] \w", whole))
+        match = _WITH_TEXT.fullmatch(text)
+        if match and (label := _labelled(match["text"], options)):
+            named, is_article = match["label"].upper(), bool(re.match(r"[Aa] \w", text))
             if named == label or is_article:
                 return label
             if named in options:
@@ -318,8 +318,8 @@ def _labelled(text: str, options: Mapping[str, str]) -> str | None:
     wanted = _plain(text)
     if wanted.upper() in options:  # a label that may also be the text of another option: "B) c"
         return None
-    named = [label for label, other in options.items() if wanted and _plain(other) == wanted]
-    return named[0] if len(named) == 1 else None
+    labels = [label for label, content in options.items() if wanted and _plain(content) == wanted]
+    return labels[0] if len(labels) == 1 else None
 
 
 def _plain(text: str) -> str:
@@ -353,8 +353,8 @@ def prompt_with_options(question: str, options: Mapping[str, str]) -> str:
 def listed(prompt: str) -> Listed | None:
     """The last list of at least two options in a prompt, labelled A, B, ... or 1, 2, ...; None without one.
 
-    An option ends at the next label, the last one at an empty line. Where labels begin anew, the last list counts, not
-    one inside the question.
+    An option ends at the next label, the last one at an empty line. If the labels start again, the last list counts,
+    not one inside the question.
     """
     for labels in (LETTERS, NUMBERS):
         matches = _run(((match["label"], match) for match in _OPTION.finditer(prompt)), labels)
@@ -368,30 +368,30 @@ def listed(prompt: str) -> Listed | None:
 
 
 def options_of(problem: Problem) -> dict[str, str]:
-    """Label -> text: `meta["options"]` (a list or a mapping), else what the prompt lists; empty without a list."""
-    given = problem.meta.get("options")
-    if isinstance(given, Mapping):
+    """Label -> text: `meta["options"]` (a list or a mapping), else the list in the prompt; empty without a list."""
+    column = problem.meta.get("options")
+    if isinstance(column, Mapping):
         # parquet gives each row the labels of all rows, with None where a row has no such option
-        return {str(label).upper(): str(text) for label, text in given.items() if text is not None}
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        return _without_labels(dict(zip(LETTERS, map(str, given), strict=False)))
-    parts = listed(problem.question)
+        return {str(label).upper(): str(text) for label, text in column.items() if text is not None}
+    if isinstance(column, Sequence) and not isinstance(column, str):
+        return _without_labels(dict(zip(LETTERS, map(str, column), strict=False)))
+    in_lines = listed(problem.question)
     in_line = _IN_LINE.finditer(problem.question)  # "(a) iron (b) copper" or "A. iron B. copper"
-    return dict(parts.options) if parts else _last_run(problem.question, in_line) or _small(problem.question)
+    return dict(in_lines.options) if in_lines else _last_run(problem.question, in_line) or _small(problem.question)
 
 
 def _without_labels(options: Mapping[str, str]) -> dict[str, str]:
-    """Texts may begin with their labels: "A) iron"; where all do, also as in "A)38" and "a ) iron"."""
-    close = {label: rf"\s*\(?{label}(?:[.:]|\s?\)|{_WIDE})\s*" for label in options}
-    if all(re.match(close[label], text, re.IGNORECASE) for label, text in options.items()):
-        return {label: re.sub(close[label], "", text, count=1, flags=re.IGNORECASE) for label, text in options.items()}
+    """The options without labels before their texts: "A) iron"; if all have a label, also "A)38" and "a ) iron"."""
+    marks = {label: rf"\s*\(?{label}(?:[.:]|\s?\)|{_WIDE})\s*" for label in options}
+    if all(re.match(marks[label], text, re.IGNORECASE) for label, text in options.items()):
+        return {label: re.sub(marks[label], "", text, count=1, flags=re.IGNORECASE) for label, text in options.items()}
     return {label: re.sub(rf"^\s*\(?{label}[).:]\s+", "", text) for label, text in options.items()}
 
 
 def _small(prompt: str) -> dict[str, str]:
     """The last options with small labels and no parenthesis before them, "a) iron b) copper" or lines "a. iron".
 
-    None may be empty. A letter inside parentheses or brackets, as in "[a, b)", is no label.
+    No option may be empty. A letter inside parentheses or brackets, as in "[a, b)", is no label.
     """
     labels, end = [], 0
     for match in _SMALL.finditer(prompt):
@@ -399,26 +399,26 @@ def _small(prompt: str) -> dict[str, str]:
         if before.count("(") + before.count("[") <= before.count(")") + before.count("]"):
             labels.append(match)
         end = match.end()
-    found = _last_run(prompt, labels)
-    return found if all(found.values()) else {}
+    options = _last_run(prompt, labels)
+    return options if all(options.values()) else {}
 
 
 def _last_run(prompt: str, labels: Iterable[re.Match[str]]) -> dict[str, str]:
-    """The options of the last labels that follow each other from A on; a text ends at the next label, or its line.
+    """The options of the last labels in order from A on; a text ends at the next label or at the end of its line.
 
-    Empty without two of them.
+    Empty if there are fewer than two.
     """
     run = _run(((match[match.lastindex or 0].upper(), match) for match in labels), LETTERS)
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for match, end in zip(run, [*(match.start() for match in run[1:]), len(prompt)], strict=False):
         text = prompt[match.end() : end].lstrip("} \t\r\n\u3000\xa0\\").partition("\n")[0]
         between = (glue.start() for glue in _BETWEEN.finditer(text) if glue.end() == len(text))
-        found[LETTERS[len(found)]] = text[: next(between, None)]
-    return found if len(found) > 1 else {}
+        options[LETTERS[len(options)]] = text[: next(between, None)]
+    return options if len(options) > 1 else {}
 
 
 def _run(labelled: Iterable[tuple[str, re.Match[str]]], labels: str) -> list[re.Match[str]]:
-    """The last matches whose labels follow each other from the first of `labels` on."""
+    """The last matches whose labels are in order from the first of `labels` on."""
     run: list[re.Match[str]] = []
     for label, match in labelled:
         if label == labels[0]:

@@ -48,52 +48,52 @@ _NAMED = {"noon": 12, "midnight": 0}
 
 
 class Time(NamedTuple):
-    """`minutes` and seconds since midnight; without `half` it may be a time of either half of the day."""
+    """`minutes` and `seconds` since midnight; without `half` the time may be in either half of the day."""
 
     minutes: int
     seconds: int
     half: bool
     sure: bool
-    """Whether it can be nothing else: 4:15 may be a ratio, 3 p.m. the number 3."""
+    """Whether the text can only be a time: 4:15 may be a ratio, and 3 p.m. the number 3."""
     reducible: bool
-    """As a reference answer it is no ratio, which would be in lowest terms."""
+    """Whether it is not in lowest terms: then a reference answer is no ratio."""
 
 
 class Date(NamedTuple):
     days: tuple[tuple[int, int], ...]
     """(month, day); both readings of 3/5, the month first."""
     mark: str
-    """The sign between the numbers of two readings."""
+    """The sign between the numbers, if there are two readings."""
     year: str
     weekday: str
     sure: bool
 
 
 def compare(answer: str, gold: str) -> Grade | None:
-    """correct or wrong where one of the two is a time or a date, the other then has to be the same; None elsewhere."""
+    """correct or wrong if one of the two is a time or a date, which the other must equal; else None."""
     if min(len(answer), len(gold)) > LONGEST:
         return None
-    answer = _COLON.sub(":", answer)  # with such spaces the reference answer is a ratio
-    given, known = (_moment(text.lower()) if len(text) <= LONGEST else None for text in (answer, gold))
-    if isinstance(given, Time) and isinstance(known, Time):
-        return Grade.CORRECT if _same_time(given, known) else Grade.WRONG
-    if isinstance(given, Date) and isinstance(known, Date):
-        weekdays = not (given.weekday and known.weekday) or given.weekday == known.weekday
-        alike = len(given.days) == len(known.days) == 2 and given.mark == known.mark  # written in the same order
-        same_day = given.days == known.days if alike else {*given.days} & {*known.days}
-        same = same_day and given.year == known.year and weekdays
+    answer = _COLON.sub(":", answer)  # a reference answer with spaces around its colon is a ratio
+    stated, wanted = (_moment(text.lower()) if len(text) <= LONGEST else None for text in (answer, gold))
+    if isinstance(stated, Time) and isinstance(wanted, Time):
+        return Grade.CORRECT if _same_time(stated, wanted) else Grade.WRONG
+    if isinstance(stated, Date) and isinstance(wanted, Date):
+        weekdays = not (stated.weekday and wanted.weekday) or stated.weekday == wanted.weekday
+        same_order = len(stated.days) == len(wanted.days) == 2 and stated.mark == wanted.mark
+        same_day = stated.days == wanted.days if same_order else {*stated.days} & {*wanted.days}
+        same = same_day and stated.year == wanted.year and weekdays
         return Grade.CORRECT if same else Grade.WRONG
-    surely = (given and given.sure) or (known and known.sure) or (isinstance(known, Time) and known.reducible)
+    surely = (stated and stated.sure) or (wanted and wanted.sure) or (isinstance(wanted, Time) and wanted.reducible)
     return Grade.WRONG if surely else None
 
 
 def _same_time(given: Time, known: Time) -> bool:
-    """3:15 is a quarter past three in either half; 14:30 is not, and neither is 03:15 known as such."""
+    """A time from 1:00 to 12:59 without a.m. or p.m. may be in either half of the day; 14:30 and 0:15 may not."""
     if given[:2] == known[:2] or given.half == known.half:
         return given[:2] == known[:2]
-    without = known if given.half else given
+    ambiguous = known if given.half else given
     same_dial = given.minutes % 720 == known.minutes % 720 and given.seconds == known.seconds
-    return same_dial and 60 <= without.minutes < 13 * 60
+    return same_dial and 60 <= ambiguous.minutes < 13 * 60
 
 
 def _moment(text: str) -> Time | Date | None:
@@ -101,11 +101,11 @@ def _moment(text: str) -> Time | Date | None:
     if text in _NAMED:
         return Time(_NAMED[text] * 60, 0, half=True, sure=True, reducible=False)
     for pattern in _TIMES:
-        if found := pattern.fullmatch(text + "." if text.endswith("m") else text):
-            return _time(found.groupdict())
+        if match := pattern.fullmatch(text + "." if text.endswith("m") else text):
+            return _time(match.groupdict())
     for pattern in _DATES:
-        if found := pattern.fullmatch(text):
-            return _date(found.groupdict(), text)
+        if match := pattern.fullmatch(text):
+            return _date(match.groupdict(), text)
     return None
 
 
@@ -130,8 +130,8 @@ def _date(parts: dict[str, str | None], text: str) -> Date | None:
     if month := parts.get("month"):
         days = [(int(month) if month.isdigit() else _MONTHS.index(month[:3]) + 1, int(parts["day"] or 0))]
     else:
-        one, other = int(parts["first"] or 0), int(parts["second"] or 0)
-        days = [*dict.fromkeys([(one, other), (other, one)])]
+        first, second = int(parts["first"] or 0), int(parts["second"] or 0)
+        days = [*dict.fromkeys([(first, second), (second, first)])]
     days = [(m, d) for m, d in days if 1 <= m <= 12 and 1 <= d <= 31]
     if not days:
         return None

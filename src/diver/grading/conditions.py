@@ -4,7 +4,7 @@ f(x) = 2x, \forall x \in \mathbb{R}                   f(x) = 2x
 a_n = 2n-1, n \geq 1                                  a_n = 2n-1
 f(x) = cx^2 \text{ for some constant } c              f(x) = cx^2
 
-Two answers that name different conditions stay as they are.
+Two answers with different conditions are not changed.
 """
 
 import re
@@ -43,29 +43,29 @@ _INEQUALITY = re.compile(r"[A-Za-z]\s?(?:<|>|\\[lg]eq)\s?-?[\d.]+")
 
 def without_conditions(gold: str, answer: str) -> Iterator[tuple[str, str]]:
     """(gold, answer) without their conditions, if they have any and these do not contradict each other."""
-    (left, one), (right, other) = _conditioned(content_of(gold)), _conditioned(content_of(answer))
-    bounds = [_INEQUALITY.search(condition) for condition in (one, other)]
+    (left, left_condition), (right, right_condition) = _conditioned(content_of(gold)), _conditioned(content_of(answer))
+    bounds = [_INEQUALITY.search(condition) for condition in (left_condition, right_condition)]
     contradict = all(bounds) and len({"".join(bound[0].split()) for bound in bounds if bound}) > 1
-    if (one or other) and not contradict:
+    if (left_condition or right_condition) and not contradict:
         yield box(left), box(right)
 
 
 def _conditioned(text: str) -> tuple[str, str]:
-    r"""`a_n = 2n-1` and `n \geq 1`; the whole and "" if no condition on its letters stands."""
+    r"""The answer and its condition, `a_n = 2n-1` and `n \geq 1`; the text and "" without one on its letters."""
     if quantified := _QUANTIFIED.fullmatch(text):
         return quantified[2], quantified[1]
     start = 0
     for _ in range(MOST_PLACES):
-        found = _CONDITION.search(text, start)
-        if not found:
+        match = _CONDITION.search(text, start)
+        if not match:
             break
-        start = found.start() + 1
-        main, condition = text[: found.start()].strip().rstrip("("), text[found.start() :]
+        start = match.start() + 1
+        main, condition = text[: match.start()].strip().rstrip("("), text[match.start() :]
         if r"\begin" in main or _NO_VALUE.search(main) or not _is_condition(condition):
             return text, ""
         body, symbols = main.rpartition("=")[2], _FIRST_SYMBOLS.search(condition)
         letters = _LETTER.findall(symbols[0].partition("\\")[0]) if symbols else []
-        if _IN_WORDS.search(found[0]) and (_LETTER.search(body) or "=" in main):
+        if _IN_WORDS.search(match[0]) and (_LETTER.search(body) or "=" in main):
             return main, condition
         if letters and all(letter in body for letter in letters):
             return main, condition
@@ -73,6 +73,6 @@ def _conditioned(text: str) -> tuple[str, str]:
 
 
 def _is_condition(text: str) -> bool:
-    """Whether nothing in it is a second answer, or one for another case."""
-    others = re.split(r"(?<!\\)[,;](?![^{]{0,80}\})", text.lstrip(" ,;"))[1:]
-    return not _CASE.search(text) and all(_ALSO.fullmatch(other) for other in others)
+    """Whether a text holds no second answer, and no answer for another case."""
+    clauses = re.split(r"(?<!\\)[,;](?![^{]{0,80}\})", text.lstrip(" ,;"))[1:]
+    return not _CASE.search(text) and all(_ALSO.fullmatch(clause) for clause in clauses)

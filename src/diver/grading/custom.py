@@ -7,8 +7,8 @@ pair of this and the end of the answer, an offset in the response. There is no p
 process: a call that does not return within verify.timeout_s is a timeout of that response, and an exception or a crash
 is an error. The problem reaches the function through JSON: arrays in `meta` become lists. What it prints is lost.
 
-It also judges responses that were cut at the length limit, unless the function has `sees_truncated = False`. Then only
-those reach it that hold a finished box or `<answer>` tags. A response that ends inside a thought never reaches it.
+It also judges responses that were cut at the length limit, unless the function has `sees_truncated = False`. Then it
+only gets those with a closed box or closed `<answer>` tags. A response that ends inside a thought never reaches it.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from diver.grading.base import PendingCall, Verdict, defer
 from diver.grading.mathematics import Mathematics
 
 RULES = b"2"
-"""Which responses reach a custom verifier, and how its result is read. Raise it with every change of these."""
+"""Version of the rules for which responses reach a custom verifier and how its result is read. Raise it with them."""
 
 
 class Custom(Mathematics):
@@ -74,7 +74,7 @@ def check_function(path: str, parameters: Sequence[str], where: str) -> Callable
 
 
 def call(function: str, response: str, problem: str) -> Verdict:
-    """In the worker: what the function says of the response."""
+    """In the worker: the verdict of the function on the response."""
     fields = json.loads(problem)
     if not isinstance(fields["prompt"], str):
         fields["prompt"] = tuple(fields["prompt"])

@@ -2,7 +2,7 @@ r"""Whether an answer repeats the question: a formula of the problem that is not
 
 To "What is 17 x 23?" the answer `17 \times 23` has the right value and solves nothing, and a policy that is rewarded
 for it learns to copy (tests/grading/hacks.toml). An answer is an echo if it holds an operation, the problem has
-its signs side by side in any order, and the reference answer is written in another way. A number is no echo in any
+its signs next to each other in any order, and the reference answer is written differently. A number is no echo in any
 form: `-2/5`, `1\frac12`, `25\%`, `3.2 \times 10^5`, `0.\overline{3}`. A fraction that can be reduced is a division.
 """
 
@@ -22,7 +22,7 @@ _OPERATIONS = frozenset(
     " lceil".split()
 )
 _TIMES = re.compile(r"\\(?:times|cdot)(?![A-Za-z])|(?<=\d)\s?[xX]\s?(?=\d)")
-_TOKEN = re.compile(  # words behind a number, brackets, spaces and marks of a sentence are none
+_TOKEN = re.compile(  # words after a number, brackets, spaces and punctuation are no tokens
     r"\\(?:text|mathrm|mbox)\{[^{}\d]*\}|\\[^A-Za-z]|[\s(){}$~.:?]|(?P<token>\\[A-Za-z]+|\d+(?:\.\d+)?|.)"
 )
 _WRITTEN = re.compile(r"\$[^$]{1,256}\$|\\[(\[].{1,256}?\\[)\]]|\d[-\d\s.+*/^()×÷!]*[\d)!]", re.DOTALL)
@@ -33,32 +33,32 @@ _FRACTION = re.compile(r"(\d{1,40})(?:/|\}\{)(\d{1,40})")
 
 
 def is_echo(answer: str, problem: Problem) -> bool:
-    """Whether `answer` is a formula of the problem, not worked out: also behind a name, `N = 17 \\times 23`."""
+    """Whether `answer` is a formula of the problem, not worked out; also after a name, `N = 17 \\times 23`."""
     sides = answer.split("=")
-    if len(answer) > LONGEST or any(map(_INTEGER.fullmatch, sides)):  # most answers, at little cost
+    if len(answer) > LONGEST or any(map(_INTEGER.fullmatch, sides)):  # a cheap test that decides most answers
         return False
     formulas = [sorted(tokens) for side in sides if not _OPERATIONS.isdisjoint(tokens := _tokens(side))]
     if not formulas or any(map(_is_number, sides)):
         return False
     question, gold = _tokens(problem.question), known_answer(problem.answer)
-    known = [sorted(_tokens(side)) for side in (gold, *gold.split("="))]
-    return all(_stands_in(formula, question) and formula not in known for formula in formulas)
+    gold_formulas = [sorted(_tokens(side)) for side in (gold, *gold.split("="))]
+    return all(_stands_in(formula, question) and formula not in gold_formulas for formula in formulas)
 
 
 def without_echoes(text: str, problem: Problem) -> str:
     """The text without the formulas and the arithmetic that are echoes."""
-    return _WRITTEN.sub(lambda found: " " if is_echo(found[0], problem) else found[0], text).strip()
+    return _WRITTEN.sub(lambda match: " " if is_echo(match[0], problem) else match[0], text).strip()
 
 
 def _is_number(side: str) -> bool:
-    """Whether it is a number, or a list or a point of numbers."""
-    return all(_is_one(part.strip()) for part in _PARTS.split(plain(side).strip("()[]")))
+    """Whether a side of an equation is a number, or a list or a point of numbers."""
+    return all(_is_one(entry.strip()) for entry in _PARTS.split(plain(side).strip("()[]")))
 
 
 def _is_one(text: str) -> bool:
     division = _FRACTION.search(text)
-    whole = not division or math.gcd(*map(int, division.groups())) == 1
-    return whole and (quantity(text)[0] is not None or bool(_NUMBER.fullmatch(text)))
+    is_reduced = not division or math.gcd(*map(int, division.groups())) == 1
+    return is_reduced and (quantity(text)[0] is not None or bool(_NUMBER.fullmatch(text)))
 
 
 def _stands_in(formula: list[str], question: tuple[str, ...]) -> bool:
@@ -72,4 +72,4 @@ def _stands_in(formula: list[str], question: tuple[str, ...]) -> bool:
 def _tokens(text: str) -> tuple[str, ...]:
     """The numbers, letters, commands and operations of a formula or of a text with formulas."""
     text = _TIMES.sub("*", unify(text)).replace(r"\frac", "/")
-    return tuple(found["token"].lstrip("\\") for found in _TOKEN.finditer(text) if found["token"])
+    return tuple(match["token"].lstrip("\\") for match in _TOKEN.finditer(text) if match["token"])

@@ -14,9 +14,9 @@ from diver.grading.base import Grader
 
 
 class EnvironmentGrader(Grader):
-    """It judges while it answers, so a text alone cannot be graded. Its rewards are the outcome, its actions the key.
+    """The environment judges while it answers, so a text alone cannot be graded.
 
-    The version is the content of the file that defines the class.
+    Its rewards are the outcome, its actions the key. The version is a digest of the file that defines its class.
     """
 
     votes = False
@@ -29,23 +29,23 @@ class EnvironmentGrader(Grader):
         self._said: dict[str, str] = {}
 
     def posed(self, problem: Problem) -> Problem:
-        """The problem with what the environment says first as its prompt."""
+        """The problem with the first text of the environment as its prompt."""
         return replace(problem, prompt=self.start(problem)[1])
 
     def start(self, problem: Problem) -> tuple[Environment, str]:
-        """A new environment for a trajectory, and what it says first.
+        """A new environment for a trajectory, and its first text.
 
         Raises:
-            DiverError: it fails, is late, says no text, or something else than before.
+            DiverError: it fails, is late, or returns no text or another text than before.
         """
         what = f"environment {self.name}, problem {problem.id!r}"
         environment = call_own(what, self.kind)
-        said = call_own(what, in_time, partial(environment.reset, problem), environment.timeout_s)
-        if not isinstance(said, str):
-            raise DiverError(f"{what}: reset must return a text, not {type(said).__name__}")
-        if self._said.setdefault(repr(problem), said) != said:
+        observation = call_own(what, in_time, partial(environment.reset, problem), environment.timeout_s)
+        if not isinstance(observation, str):
+            raise DiverError(f"{what}: reset must return a text, not {type(observation).__name__}")
+        if self._said.setdefault(repr(problem), observation) != observation:
             raise DiverError(f"{what}: reset must return the same text at each call; draw from the problem alone")
-        return environment, said
+        return environment, observation
 
     def grade(self, response: str, problem: Problem) -> None:  # type: ignore[override]
         """Refuse a response whose turns the environment did not answer."""

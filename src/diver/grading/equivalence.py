@@ -3,7 +3,7 @@
 math-verify's own time limits are turned off: they use SIGALRM, and the pool's timeout does the work. Where math-verify
 says no, these readings are tried, because they mean the same:
 
-- `I_{m} = q/2` known and `q/2` answered: the name on the left, also where it is the letter of a constant.
+- `q/2` for the reference answer `I_{m} = q/2`: the name on the left, also if it is the letter of a constant.
 - `y = 2x` for `f(x) = 2x`.
 - Degrees under a sine or cosine, `\\sin(90^\\circ - x)`, or against radians: `90^\\circ` and `\\pi/2`.
 - A lone `i` is the imaginary unit in both: `i(2-i)` and `1+2i`.
@@ -13,8 +13,8 @@ says no, these readings are tried, because they mean the same:
 Lists of equal length are compared part by part, since math-verify takes two lists of equations of constants for equal.
 
 math-verify takes the last number of a box that it cannot read, `1` of `R=1, I=(-6,-4)`; here such a box is a text, so
-that no part passes for the whole. Where math-verify says yes, two numbers below 1e-4 must also agree to one per cent:
-it rounds to six decimals. `statements` has what else it takes for equal and is not.
+that no part counts as the answer. Where math-verify says yes, two numbers below 1e-4 must also agree to one per cent,
+since it rounds to six decimals. `statements` has the other cases that it takes for equal by mistake.
 """
 
 import re
@@ -35,7 +35,7 @@ from diver.grading.notation import box, content_of
 from diver.grading.spelling import GAP, TEXT
 from diver.grading.statements import same_value
 
-MOST_PARTS = 16  # a longer list is not compared part by part
+MOST_PARTS = 16  # a longer list is not compared part by part: each pair of parts is a comparison
 
 _TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)\b")
 _DEGREES = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)")
@@ -62,9 +62,9 @@ def warm() -> None:
 
 @cache
 def _predict_without_context() -> None:
-    """Have math-verify read LaTeX by ANTLR's SLL prediction, and again by LL where that finds an error.
+    """Have math-verify read LaTeX by ANTLR's SLL prediction, and again by LL if SLL finds an error.
 
-    Where SLL finds none its tree is that of LL (ANTLR's PredictionMode.SLL), and only its decisions are cached.
+    Without an error, SLL and LL give the same tree (ANTLR's PredictionMode.SLL), and only decisions of SLL are cached.
     """
     create_parser = _Latex2Sympy.create_parser
 
@@ -86,9 +86,10 @@ def _predict_without_context() -> None:
 
 
 def equivalent(answers: Sequence[str], golds: Sequence[str]) -> bool | None:
-    """Is one of the answers equivalent to one of the known ones? None if no text of `answers` holds an answer.
+    """Whether one of the answers is equivalent to one reference answer; None if no text of `answers` holds an answer.
 
-    Texts as math-verify reads them: a box, a formula in dollars, or prose. There is no time limit: call it in a worker.
+    The texts are as math-verify reads them: a box, a formula in dollars, or prose. Call this in a worker, since it has
+    no time limit.
     """
     if not any(_parse(gold) for gold in golds):
         raise ValueError(f"nothing to compare with in the reference answer {golds[0][:80]!r}")
@@ -104,19 +105,19 @@ def _same(gold: str, answer: str) -> bool:
     left, right = _NAMED.fullmatch(content_of(gold)), _NAMED.fullmatch(content_of(answer))
     if left and right and left["name"] == right["name"] and left["of"] is None and not _names_itself(left, right):
         return _same(box(left["body"].strip()), box(right["body"].strip()))
-    known, given = _parts(gold), _parts(answer)
-    if 1 < len(known) == len(given) <= MOST_PARTS:
-        pairs = [[_same(one, other) for other in given] for one in known]
-        return all(map(any, pairs)) and all(map(any, zip(*pairs, strict=True)))
-    for one, other in ((gold, answer), *_readings(gold, answer)):
-        expected, parsed = _parse(one), _parse(other)
+    gold_parts, answer_parts = _parts(gold), _parts(answer)
+    if 1 < len(gold_parts) == len(answer_parts) <= MOST_PARTS:
+        equal = [[_same(gold_text, answer_text) for answer_text in answer_parts] for gold_text in gold_parts]
+        return all(map(any, equal)) and all(map(any, zip(*equal, strict=True)))
+    for gold_text, answer_text in ((gold, answer), *_readings(gold, answer)):
+        expected, parsed = _parse(gold_text), _parse(answer_text)
         if _equal(expected, parsed) or any(_equal([g], [a]) for g, a in _other_kinds(expected, parsed)):
             return True
     return any(_same(*pair) for pair in without_conditions(gold, answer))
 
 
 def _parts(text: str) -> list[str]:
-    """The parts of a list without brackets around it, as boxes; the text itself if it is none."""
+    """The parts of a list without brackets around it, as boxes; the text itself if it is no list."""
     if not text.startswith(r"\boxed{"):
         return [text]
     boxes = [box(part.strip()) for part in outer_parts(content_of(text), _SEPARATOR) if part.strip()]
@@ -125,16 +126,16 @@ def _parts(text: str) -> list[str]:
 
 @lru_cache(maxsize=1024)  # the same reference answer is read for each response
 def _parse(text: str) -> list[Any]:
-    # Its rule of units would leave out the h of \\pi r^2 h.
+    # math-verify's rule of units would drop the h of \pi r^2 h.
     normal = NormalizationConfig(units=False, malformed_operators=True, nits=True)
     if not text.startswith(r"\boxed{"):
         formulas = LatexExtractionConfig(normalization_config=normal)
         return parse(_UNIT_OF_FORMULA.sub("", text), [formulas, ExprExtractionConfig()], parsing_timeout=None)
-    how = LatexExtractionConfig(try_extract_without_anchor=False, normalization_config=normal)
-    parsed = parse(text, [how], parsing_timeout=None)
+    config = LatexExtractionConfig(try_extract_without_anchor=False, normalization_config=normal)
+    parsed = parse(text, [config], parsing_timeout=None)
     # What math-verify cannot read is a text: E_{0}^{2} e^{2} and m_{\max }, reference answers of Minerva and
     # OlympiadBench, are E_0^2 e^2 and m_{\max}.
-    # The space behind a comma stays: 58, 500 is a list.
+    # The space after a comma stays: 58, 500 is a list.
     return [_BRACED.sub(r"\1\2", _SPACE.sub("", p)) if isinstance(p, str) else p for p in parsed]
 
 
@@ -148,11 +149,11 @@ def _verified(gold: Any, answer: Any) -> bool:
 
 
 def _apart(gold: Any, answer: Any) -> bool:
-    """Two expressions that surely differ: their values at one point are quick, the proof by algebra is not.
+    """Whether two expressions surely differ: their values at one point are quick to compute, a proof by algebra is not.
 
-    Each letter has a positive value of its own there, so that roots and logarithms of products agree where they should.
-    Two definitions of one letter are compared by their right sides. A letter alone is left to math-verify, which also
-    compares it by its name, and so are letters that are integers.
+    At that point each letter has a different positive value, so that roots and logarithms of products agree where they
+    should. Two definitions of one letter are compared by their right sides. A single letter is left to math-verify,
+    which also compares it by its name. So are expressions with letters that are integers.
     """
     if isinstance(gold, Eq) and isinstance(answer, Eq) and gold.lhs == answer.lhs and gold.lhs.is_Symbol:
         solved = gold.lhs not in gold.rhs.free_symbols | answer.rhs.free_symbols
@@ -162,9 +163,10 @@ def _apart(gold: Any, answer: Any) -> bool:
     letters = gold.free_symbols | answer.free_symbols
     point = {s: 0.3 + crc32(str(s).encode()) / 2**32 for s in letters}
     try:
-        if any(e.has(UnevaluatedExpr) for e in (gold, answer)):  # a percentage, which is compared in two ways elsewhere
+        if any(e.has(UnevaluatedExpr) for e in (gold, answer)):  # a percentage: math-verify reads it in two ways
             return False
         x, y = (complex(e.evalf(12, subs=point)) for e in (gold, answer))
+        # The tolerance is far above that of math-verify, six decimals: close values are left to it.
         return not any(s.is_integer for s in letters) and abs(x - y) > 0.001 * max(1.0, abs(x), abs(y))
     except Exception:  # no number, undefined, or too large for a float
         return False
@@ -192,7 +194,7 @@ def _readings(gold: str, answer: str) -> Iterator[tuple[str, str]]:
 
 
 def _names_itself(*equations: re.Match[str]) -> bool:
-    """Whether one of them is an equation to solve, x = 2x, and no definition."""
+    """Whether one of the equations is to be solved, as x = 2x, and so is no definition."""
     return any(equation["name"] in _LETTER.findall(equation["body"]) for equation in equations)
 
 
@@ -205,9 +207,9 @@ def _other_kinds(golds: Sequence[Any], answers: Sequence[Any]) -> Iterator[tuple
             if isinstance(gold, MatrixBase) != isinstance(answer, MatrixBase):
                 yield _entries(gold), _entries(answer)
             elif isinstance(gold, Basic) and isinstance(answer, Basic):
-                other = _with_unit(gold), _with_unit(answer)
-                if other != (gold, answer):
-                    yield other
+                pair = _with_unit(gold), _with_unit(answer)
+                if pair != (gold, answer):
+                    yield pair
 
 
 def _entries(expression: Any) -> Any:

@@ -1,7 +1,7 @@
 """Comparisons without algebra: equal texts, plain numbers, numerals with a base, times and dates.
 
 math-verify compares numbers in the same way, with two exceptions. A full stop at the end and a per cent sign after a
-decimal matter there, and the base of a numeral does not. The rest, None, is left to it.
+decimal matter there, and the base of a numeral does not. Other comparisons, None, are left to it.
 """
 
 import re
@@ -35,22 +35,22 @@ def _compared(answer: str, gold: str) -> Grade | None:
     if a and a == g:
         return Grade.CORRECT
     based = _BASED.fullmatch(a), _BASED.fullmatch(g)
-    if based[0] and based[1]:  # math-verify does not look at the base
+    if based[0] and based[1]:  # math-verify ignores the base
         same = based[0].groups() == based[1].groups()
         return Grade.CORRECT if same else Grade.WRONG if based[0][2] != based[1][2] else None
     words = _worded(a), _worded(g)
     if words[0] == words[1] and "\\" not in words[0]:  # `even` is `\text{even}`; math-verify minds the font
         return Grade.CORRECT
-    if moments := clock.compare(*words):
-        return moments
+    if grade := clock.compare(*words):
+        return grade
     (x, x_percent), (y, y_percent) = quantity(a), quantity(g)
     if x is None or y is None:
         return None
-    # math-verify reads 12% as 12 and as 0.12. We also read 12.5% as 12.5, but not 0.5% as 0.5. math-verify
-    # rounds to six places: near that it decides, except between numbers that small themselves.
+    # math-verify reads 12% as 12 and as 0.12. We also read 12.5% as 12.5, but not 0.5% as 0.5.
+    # math-verify rounds to six places: it decides on such small differences, except between numbers that are as small.
     readings = [(x, y)] if x_percent == y_percent else [(x, y), (x / 100, y) if x_percent else (x, y / 100)]
-    (u, v), counted = readings[-1], abs(x) >= 1
-    if u == v or (x == y and counted):
+    (u, v), above_one = readings[-1], abs(x) >= 1
+    if u == v or (x == y and above_one):
         return Grade.CORRECT
     apart = [abs(u - v) > Fraction(2, 10**6) or abs(u - v) > max(abs(u), abs(v)) / 1000 for u, v in readings]
     return Grade.WRONG if all(apart) and not (x_percent and y_percent and abs(x - y) < 1) else None
@@ -90,11 +90,11 @@ def plain_number(text: str) -> Fraction | None:
     if _DECIMAL.fullmatch(text) and text[-1].isdigit():
         return Fraction(text.replace(",", ""))
     if fraction := _FRACTION.fullmatch(text):
-        sign, *parts = (part for part in fraction.groups() if part is not None)
-        top, bottom = map(int, parts)
+        sign, *numbers = (group for group in fraction.groups() if group is not None)
+        top, bottom = map(int, numbers)
         return Fraction(-top if sign else top, bottom) if bottom else None
     if mixed := _MIXED.fullmatch(text):
-        whole, top, bottom = (int(part) for part in mixed.groups()[1:] if part)
-        value = whole + Fraction(top, bottom) if bottom > top > 0 else None  # else a product
+        integer, top, bottom = (int(group) for group in mixed.groups()[1:] if group)
+        value = integer + Fraction(top, bottom) if bottom > top > 0 else None  # else a product
         return -value if value and mixed[1] else value
     return None

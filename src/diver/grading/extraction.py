@@ -11,7 +11,7 @@ $x=\boxed{1}$ and $y=\boxed{2}$                              x=1, y=2, which is 
 The final answer is $\frac{1}{2}.$ I hope it is correct.     \frac{1}{2}
 First \boxed{7}, but in fact \boxed{8                        8, to be read as prose: 7 is given up
 
-Boxes and tags that are only named, "write it into \boxed{}: it is 5" or "between <answer> and </answer>", are none.
+Boxes and tags that are only named, "write it into \boxed{}: it is 5" or "between <answer> and </answer>", do not count.
 Without a statement, `last_line` and `last_number` read the numbers of free text.
 """
 
@@ -70,7 +70,7 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _MARKED = re.compile(r"(?P<mark>\*\*|__|`{1,3}|[\"'])(?P<content>.+)(?P=mark)", re.DOTALL)
-_NAMED_ONLY = re.compile(  # what stands in a box or in tags that prose speaks of
+_NAMED_ONLY = re.compile(  # the content of a box or of tags that are only mentioned
     r"(?:[\s.…_?,:;*$`'\"-]|\\(?:l|c)?dots\b|\\text\b|[{}]|\b(?:and|or|your|the|final|answer|here|goes)\b)*",
     re.IGNORECASE,
 )
@@ -82,17 +82,17 @@ _LAST_COMMAND = re.compile(r"\\(?:boxed|fbox)\s*\Z")
 
 
 class Statement(NamedTuple):
-    """An answer that a text marks as its own: its readings, and where it begins and ends in the text."""
+    """An answer that a text marks as such: its readings, and where it begins and ends in the text."""
 
     readings: tuple[str, ...]
     start: int
     end: int
     finished: bool = True
-    """Whether it was finished: its box or its tags are closed."""
+    """Whether its box or its tags are closed."""
     prose: bool = False
-    """Whether the one reading is a sentence rather than an answer alone."""
+    """Whether its only reading is a sentence and not just an answer."""
     given_up: bool = False
-    """Whether a finished box before it was given up for it."""
+    """Whether it replaces a finished box before it."""
 
 
 class Span(NamedTuple):
@@ -106,7 +106,7 @@ class Span(NamedTuple):
 
 
 def opens_thought(prompt: str) -> bool:
-    """Whether a response to the prompt begins inside a thought: as to a chat template that ends with `<think>`.
+    """Whether a response to the prompt begins inside a thought, as after a chat template that ends with `<think>`.
 
     A prompt that only mentions `<think>`, in its question or in an instruction, opens none.
     """
@@ -120,15 +120,15 @@ def in_thought(response: str, opened: bool = False) -> bool:
 
 
 def after_thought(response: str) -> str:
-    """What follows the thought, `<think> ... </think>`: what stands in it is no answer."""
+    """The text after the thought, `<think> ... </think>`: nothing inside the thought is an answer."""
     return response.rpartition("</think>")[2]
 
 
 @lru_cache(maxsize=4)  # a response is read for its grade, its answer and the end of its answer
 def stated(text: str) -> Statement | None:
-    """The last answer that a text marks as its own, by boxes, `<answer>` tags or Minerva's sentence."""
-    found = [statement for read in (_in_boxes, _in_tags, _closing) if (statement := read(text))]
-    return max(found, key=lambda statement: statement.end, default=None)
+    """The last answer that a text marks as such, by boxes, `<answer>` tags or Minerva's sentence."""
+    statements = [statement for read in (_in_boxes, _in_tags, _closing) if (statement := read(text))]
+    return max(statements, key=lambda statement: statement.end, default=None)
 
 
 def boxed(text: str) -> list[str]:
@@ -140,18 +140,18 @@ def boxed(text: str) -> list[str]:
 @lru_cache(maxsize=4096)
 def known_answer(gold: str) -> str:
     """The reference answer without its box, and without dollars if it lacks the outer ones: 8$, $4 is 8, 4."""
-    known = (boxed(gold) or [gold])[0]
-    return known.replace("$", " ") if _INSIDE_OUT.fullmatch(known) else known
+    content = (boxed(gold) or [gold])[0]
+    return content.replace("$", " ") if _INSIDE_OUT.fullmatch(content) else content
 
 
 def last_box(text: str) -> str | None:
-    """What stands in the last box that closes; of one inside another, in the inner. None if no box closes."""
+    """The content of the last closed box, of the inner one if boxes are nested; None if no box closes."""
     box = max(find_boxes(text)[0], default=None)
     return text[box.opened : box.closed] if box else None
 
 
 def boxed_answer(response: str) -> int | None:
-    """Where the first box ends that holds what the last one holds; None without a box. See `answer_end`."""
+    """The end of the first box with the same content as the last one; None without a box. See `answer_end`."""
     text = after_thought(response)
     boxes = find_boxes(text)[0]
     last = max(boxes, default=None)
@@ -163,7 +163,7 @@ def boxed_answer(response: str) -> int | None:
 
 
 def last_line(text: str, ended: bool = False) -> list[str]:
-    """The number of GSM8K's last line "#### n", `ended` by another line."""
+    """The number in the last line "#### n", as in GSM8K; with `ended`, only lines that another line follows count."""
     lines = [line["stated"] for line in _LAST_LINE.finditer(text) if line["ended"] or not ended]
     return last_number(lines[-1]) if lines else []
 
@@ -171,7 +171,7 @@ def last_line(text: str, ended: bool = False) -> list[str]:
 def last_number(text: str) -> list[str]:
     """The last number of the last line, or of all lines.
 
-    1,234 and 1 234 and 1/2 and 1 1/2 are one number each, and 5, or maybe 6, is one answer, which is both.
+    1,234 and 1 234 and 1/2 and 1 1/2 are one number each. "5, or maybe 6" is one answer with both numbers.
     """
     for start in (text.rstrip().rfind("\n") + 1, 0):
         if matches := deque(NUMBER.finditer(text, start), maxlen=MOST_ALTERNATIVES):
@@ -184,7 +184,7 @@ def last_number(text: str) -> list[str]:
 
 
 def unboxed(text: str) -> str:
-    """The text without the commands of its boxes and their braces; what they hold stays."""
+    """The text without the commands of its boxes and their braces; their content stays."""
     if "box" not in text:
         return text
     closed, unclosed = _balanced(text, _BRACE, 0)
@@ -197,10 +197,11 @@ def unboxed(text: str) -> str:
 
 
 def _readings(text: str, boxes: list[Span]) -> list[str]:
-    """What boxes that stand together hold: with the names before them, where all have one, and without."""
-    first = _NAME_BEFORE.search(text[max(0, boxes[0].start - 40) : boxes[0].start])
-    names = [first["name"] if first else ""]
-    names += [_name_between(text, one.end, other.start) or "" for one, other in pairwise(boxes)]
+    """The contents of boxes that form a list: with the names before them if all have one, and without."""
+    # No name that the pattern matches is longer than 40 characters.
+    before = _NAME_BEFORE.search(text[max(0, boxes[0].start - 40) : boxes[0].start])
+    names = [before["name"] if before else ""]
+    names += [_name_between(text, left.end, right.start) or "" for left, right in pairwise(boxes)]
     contents = [unboxed(text[box.opened : box.closed]).strip() for box in boxes]
     if text[boxes[-1].end - 1] != "}":
         contents[-1] = contents[-1].rstrip(".,;")
@@ -211,7 +212,7 @@ def _readings(text: str, boxes: list[Span]) -> list[str]:
 
 
 def _name_between(text: str, start: int, end: int) -> str | None:
-    """The name of the second of two boxes around `text[start:end]`, as in `, y=`; None if they are no list."""
+    """The name of the second of two boxes around `text[start:end]`, as in `, y=`; None if they form no list."""
     if end - start > 70:
         return None
     gap = _GAP.match(text, start, end)
@@ -222,10 +223,10 @@ def _name_between(text: str, start: int, end: int) -> str | None:
 
 @lru_cache(maxsize=4)
 def box_lists(text: str) -> tuple[list[list[Span]], Span | None]:
-    """The closed outermost boxes in order, and the last box that is not closed.
+    """Lists of the closed outermost boxes in order, and the last box that is not closed.
 
-    A box that is only mentioned does not count. Boxes that stand together as one answer are one list. In a text without
-    any `\\boxed`, a `boxed{...}` counts, which has lost its backslash.
+    A box that is only mentioned does not count. Adjacent boxes that are one answer form one list. In a text without any
+    `\\boxed`, a `boxed{...}`, which has lost its backslash, counts.
     """
     closed, begun = find_boxes(text)
     if not closed and not begun and ("oxed{" in text or "fbox{" in text) and _UNESCAPED_BOX.search(text):
@@ -248,7 +249,7 @@ def box_lists(text: str) -> tuple[list[list[Span]], Span | None]:
 
 
 def _in_boxes(text: str) -> Statement | None:
-    """The last boxes that stand together, or the box after them that is begun and does not end."""
+    """The last list of boxes, or a box after it that is not closed."""
     boxes, begun = box_lists(text)
     if begun and (not boxes or begun.start > boxes[-1][-1].start):
         content = text[begun.opened :].strip()
@@ -262,20 +263,20 @@ def _in_boxes(text: str) -> Statement | None:
 
 def answer_tags(text: str) -> list[Span]:
     """All `<answer>` tags, in order; the end of the text closes the last ones, too."""
-    found, opened = [], None
+    spans, opened = [], None
     for tag in TAG.finditer(text):
         if not (tag["closes"] or tag["ends"]):
             opened = tag
         elif opened:
-            found.append(Span(opened.start(), opened.end(), tag.start(), tag.end()))
+            spans.append(Span(opened.start(), opened.end(), tag.start(), tag.end()))
             opened = None
     if opened:
-        found.append(Span(opened.start(), opened.end(), len(text), len(text), False))
-    return found
+        spans.append(Span(opened.start(), opened.end(), len(text), len(text), False))
+    return spans
 
 
 def last_tags(text: str) -> Span | None:
-    """The last `<answer>` tags that hold something and are not only named."""
+    """The last `<answer>` tags that have content and are not only mentioned."""
     for tags in reversed(answer_tags(text)):
         if not _is_only_named(text, tags) if tags.finished else text[tags.opened :].strip():
             return tags
@@ -283,7 +284,7 @@ def last_tags(text: str) -> Span | None:
 
 
 def _in_tags(text: str) -> Statement | None:
-    """What stands in the last `<answer>` tags."""
+    """The content of the last `<answer>` tags."""
     tags = last_tags(text)
     if tags is None:
         return None
@@ -305,12 +306,12 @@ def bare(content: str) -> str:
 
 
 def _as_text(content: str) -> str:
-    """A word as a text of LaTeX, which is no product of letters."""
+    """A word as LaTeX text, so that it is not read as a product of letters."""
     return rf"\text{{{content}}}" if WORD.fullmatch(content) else content
 
 
 def _is_only_named(text: str, span: Span) -> bool:
-    """Whether a box or tags hold nothing, and more is said after them."""
+    """Whether a box or tags are only mentioned: they have no content, and more text follows."""
     return (
         span.closed - span.opened <= 40
         and bool(_NAMED_ONLY.fullmatch(text, span.opened, span.closed))
@@ -325,7 +326,7 @@ def _is_named(text: str, box: Span) -> bool:
 
 
 def find_boxes(text: str) -> tuple[list[Span], Span | None]:
-    """Every box that closes, in the order in which they close, and the last that does not."""
+    """The closed boxes, in the order in which they close, and the last box that is not closed."""
     starts = [start for start in (text.find(r"\boxed"), text.find(r"\fbox")) if start >= 0]
     if not starts:
         return [], None
@@ -336,7 +337,7 @@ def find_boxes(text: str) -> tuple[list[Span], Span | None]:
 
 
 def _balanced(text: str, tokens: re.Pattern[str], start: int) -> tuple[list[Span], list[Span]]:
-    """The boxes from `start` on that close, in the order in which they close, and those that do not."""
+    """The boxes from `start` on: the closed ones, in the order in which they close, and the others."""
     closed: list[Span] = []
     opened: list[tuple[int, int] | None] = []  # for each open brace: where its \\boxed began, where its content begins
     for token in tokens.finditer(text, start):
@@ -352,7 +353,7 @@ def _balanced(text: str, tokens: re.Pattern[str], start: int) -> tuple[list[Span
 
 
 def _closing(text: str) -> Statement | None:
-    """Minerva's last closing sentence; None without one, or where it is prose or holds nothing."""
+    """Minerva's last closing sentence; None without one, or if it is prose or empty."""
     if "hope" not in text:  # true of most texts, and faster than the pattern
         return None
     opened, span = -1, None
@@ -363,8 +364,8 @@ def _closing(text: str) -> Statement | None:
             span, opened = (opened, mark.start()), -1
     if span is None or span[1] - span[0] > TAIL:
         return None
-    said = text[slice(*span)]
-    if _BRACE_OF_BOX.search(said) or len(WORD.findall(_FORMULA.sub("", said))) > 2:
+    sentence = text[slice(*span)]
+    if _BRACE_OF_BOX.search(sentence) or len(WORD.findall(_FORMULA.sub("", sentence))) > 2:
         return None
-    content = " ".join(_MARKS.sub("", said).split()).lstrip(":* ").rstrip(":.*, ")
+    content = " ".join(_MARKS.sub("", sentence).split()).lstrip(":* ").rstrip(":.*, ")
     return Statement((_as_text(content),), *span) if content else None

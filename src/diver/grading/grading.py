@@ -81,9 +81,9 @@ def get_grader(name: str, where: str = "grader") -> Grader:
         return GRADERS[name]
     if ":" not in name:
         choose(name, [*GRADERS, "package.module:function"], where)
-    found = None if name.startswith("__main__:") else import_object(name, where)
-    if isinstance(found, type) and issubclass(found, Environment):
-        return EnvironmentGrader(name, found)
+    target = None if name.startswith("__main__:") else import_object(name, where)
+    if isinstance(target, type) and issubclass(target, Environment):
+        return EnvironmentGrader(name, target)
     return Custom(name, where)
 
 
@@ -93,10 +93,10 @@ def verify(groups: Sequence[Group], settings: Verification = DEFAULT, pool: Pool
     pairs = [(rollout.response, group.problem) for group, rollout in rollouts]
     truncated = [rollout.truncated for _, rollout in rollouts]
     thinking = [opens_thought(group.prompt) for group, _ in rollouts]
-    found = iter(verdicts(pairs, settings, truncated=truncated, thinking=thinking, pool=pool))
+    results = iter(verdicts(pairs, settings, truncated=truncated, thinking=thinking, pool=pool))
     graded = []
     for group in groups:
-        column = [next(found) for _ in group.rollouts]
+        column = [next(results) for _ in group.rollouts]
         rewards = [Reward(outcome=float(verdict.grade is Grade.CORRECT)) for verdict in column]
         grades, ends = [v.grade for v in column], [v.answer_end for v in column]
         graded.append(group.with_each(grade=grades, answer_end=ends, reward=rewards))
@@ -106,16 +106,17 @@ def verify(groups: Sequence[Group], settings: Verification = DEFAULT, pool: Pool
 def with_keys(groups: Sequence[Group]) -> list[Group]:
     """The graded groups with the `key` and the `solution` of every rollout, by the verifier that the problem names.
 
-    A trajectory without an action has no solution: its key says nothing of what was done.
+    A trajectory without an action has no solution: its key does not show what was done.
     """
     keyed = []
     for group in groups:
-        by = get_grader(group.problem.verifier, f"problem {group.problem.id!r}: verifier")
-        keys = [by.key(rollout, group.problem) for rollout in group.rollouts]
-        known = [
-            by.exact_solutions and r.grade is Grade.CORRECT and bool(r.actions or not r.turns) for r in group.rollouts
+        grader = get_grader(group.problem.verifier, f"problem {group.problem.id!r}: verifier")
+        keys = [grader.key(rollout, group.problem) for rollout in group.rollouts]
+        solved = [
+            grader.exact_solutions and r.grade is Grade.CORRECT and bool(r.actions or not r.turns)
+            for r in group.rollouts
         ]
-        keyed.append(group.with_each(key=keys, solution=[k if of else None for k, of in zip(keys, known, strict=True)]))
+        keyed.append(group.with_each(key=keys, solution=[k if s else None for k, s in zip(keys, solved, strict=True)]))
     return keyed
 
 
@@ -129,8 +130,8 @@ def grade(
     pool: Pool | None = None,
 ) -> list[Grade]:
     """The grade of every (response, problem). Arguments: see `verdicts`."""
-    found = verdicts(pairs, settings, grader=grader, truncated=truncated, thinking=thinking, pool=pool)
-    return [verdict.grade for verdict in found]
+    results = verdicts(pairs, settings, grader=grader, truncated=truncated, thinking=thinking, pool=pool)
+    return [verdict.grade for verdict in results]
 
 
 def verdicts(
@@ -159,22 +160,22 @@ def verdicts(
     Returns:
         A `Verdict` for each pair. A timeout and an error are grades, not exceptions.
     """
-    none = [False] * len(pairs)
-    cuts, opens = (none if values is None else values for values in (truncated, thinking))
+    all_false = [False] * len(pairs)
+    cuts, opens = (all_false if values is None else values for values in (truncated, thinking))
     for name, values in {"truncated": cuts, "thinking": opens}.items():
         if len(values) != len(pairs):
             raise ValueError(f"{len(pairs)} pairs but {len(values)} values of {name}")
-    by_all = get_grader(grader) if grader else None
+    common = get_grader(grader) if grader else None
     problems = {id(problem): replace(problem, answer=composed(problem.answer)) for _, problem in pairs}
     graders = {}
     for key, problem in problems.items():
-        graders[key] = by_all or get_grader(problem.verifier, f"problem {problem.id!r}: verifier")
+        graders[key] = common or get_grader(problem.verifier, f"problem {problem.id!r}: verifier")
         graders[key].check(problem)
     cases = [
         Case(until_end_mark(composed(response)), id(problem), bool(cut), bool(opened))
         for (response, problem), cut, opened in zip(pairs, cuts, opens, strict=True)
     ]
-    found: dict[Case, Verdict] = {}
+    settled: dict[Case, Verdict] = {}
     pending: dict[Case, Pending] = {}
 
     def settle(case: Case, verdict: Verdict) -> None:
@@ -186,40 +187,43 @@ def verdicts(
         elif end is None:
             correct = grade is Grade.CORRECT
             end = graders[case.problem].answer_end(case.response, problems[case.problem], correct)
-        found[case] = Verdict(grade, end)
+        settled[case] = Verdict(grade, end)
 
     for case in dict.fromkeys(cases):
         result = _read(case, graders[case.problem], problems[case.problem])
         if isinstance(result, Grade):
-            settle(case, Verdict(result))  # at once, while its boxes are remembered
+            settle(case, Verdict(result))  # now, while `extraction` still has its boxes in the cache
         else:
             pending[case] = result
     decided = _decide(dict.fromkeys(pending.values()), settings, pool) if pending else {}
     for case, comparison in pending.items():
         settle(case, decided[comparison])
-    # The end of an answer counts characters of the response as it is written.
+    # The end of an answer counts characters of the original response: no end if `composed` changed it.
     return [
-        Verdict(found[case].grade, found[case].answer_end if response.startswith(case.response) else None)
+        Verdict(settled[case].grade, settled[case].answer_end if response.startswith(case.response) else None)
         for case, (response, _) in zip(cases, pairs, strict=True)
     ]
 
 
 def _read(case: Case, grader: Grader, problem: Problem) -> Grade | Pending:
-    """A response that was cut may have been about to write its answer: it is graded by one that it had finished."""
+    """The grade of a response, or what a worker must decide.
+
+    A response that was cut may have been about to write its answer: only a complete one is graded.
+    """
     response, _, cut, opened = case
     try:
         if in_thought(response, opened) or (cut and not grader.holds_answer(response)):
             return Grade.NO_ANSWER
         return grader.grade(response, problem)
-    except DiverError:  # not of the response: the problem lacks what its verifier needs, or an extra is not installed
+    except DiverError:  # no fault of the response: the problem lacks a key of `meta`, or an extra is not installed
         raise
-    except Exception:  # the one boundary in this process behind which other people's text is read
+    except Exception:  # the text is untrusted: an error in its grading is a grade and does not end the run
         logger.exception("problem %r: a response could not be graded", problem.id)
         return Grade.ERROR
 
 
 def _decide(pending: Iterable[Pending], settings: Verification, pool: Pool | None) -> dict[Pending, Verdict]:
-    """The verdicts that worker processes give."""
+    """The verdicts of `bounded` and of worker processes."""
     decided: dict[Pending, Verdict] = {}
     jobs: dict[tuple[Function, Function], dict[Pending, tuple[Any, ...]]] = {}  # (function, warm) -> arguments
     for item in pending:
@@ -235,7 +239,7 @@ def _decide(pending: Iterable[Pending], settings: Verification, pool: Pool | Non
         values = workers.map(function, list(arguments.values()), settings.timeout_s)
         decided |= {item: _verdict_of(value, item) for item, value in zip(arguments, values, strict=True)}
         failed = {value: item for item, value in zip(arguments, values, strict=True) if isinstance(value, Failure)}
-        for failure, item in failed.items():  # a reason once: a function that is wrong fails on every response
+        for failure, item in failed.items():  # each reason once: a wrong function fails on every response
             more = f" and {values.count(failure) - 1} others" * (values.count(failure) > 1)
             text = item.response[-80:] if isinstance(item, PendingCall) else item.answers[0]
             logger.warning("answer %.80r%s: %s (%s)", text, more, failure.grade, clean(failure.reason))

@@ -1,7 +1,7 @@
 """Words with which models state an answer, in the languages of languages.toml: parts of regular expressions.
 
-They are used without regard to case. A word of a script that is written without spaces, or with endings stuck to a
-letter as in Korean, ends anywhere; another one at the end of a word.
+They are matched without regard to case. A word in a script without spaces, or with endings attached as in Korean, may
+be followed by any letter; another word may not.
 """
 
 import re
@@ -16,7 +16,7 @@ INSIDE = rf"[^\W{UNSPACED}]"
 
 
 def _word(*lists: str) -> str:
-    """Any of the words of these lists, as a whole word."""
+    """A pattern that matches any word of these lists, but no part of a longer word."""
     words = [word for name in lists for word in TABLE[name]]
     unspaced = [word for word in words if re.search(f"[{UNSPACED}]", word)]
     spaced = [word for word in words if word not in unspaced]
@@ -25,7 +25,7 @@ def _word(*lists: str) -> str:
 
 ANSWER, OPTION, IS, RIGHT = (_word(name) for name in ("answer", "option", "is", "right"))
 AFTER_ANSWER = _word("is", "right", "option", "article", "adverb")
-"""What may stand between "answer" and the answer itself."""
+"""Words that may come between "answer" and the answer itself."""
 NOT, WRONG, OTHER_THAN = (_word(name) for name in ("not", "wrong", "other_than"))
 BE, AND_OR = (_word(name) for name in ("be", "and_or"))
 CORRECTION = (
@@ -34,7 +34,7 @@ CORRECTION = (
     r"|(?:(?:(?:sorry|oops|no)\W{1,4})?\bI meant?\b|(?:scratch that|actually|hmm+|no)[,.:])"
     r"(?=[^\w\n]{1,5}[\w.,/\\{}^]{1,24}[^\w\n]{0,4}(?:\n|\Z|[.!](?:\s|\Z))))"
 )
-"""What gives up a statement for the one that follows it: "Wait, actually it is 6", "no, 6" at the end of a sentence."""
+"""What replaces a statement by the one that follows: "Wait, actually it is 6", "no, 6" at the end of a sentence."""
 NO, AND_OR_SIGNS = ("|".join(TABLE[name]) for name in ("no", "and_or_signs"))
 
 LABELS = str.maketrans(
@@ -47,4 +47,4 @@ LETTERS = {
     for row in ("أبجده", "कखगघङ", "কখগঘঙ", "กขคงจ", "ΑΒΓΔΕ")
     for letter, label in zip(row, "ABCDE", strict=True)
 } | {"ا": "A", "А": "A", "С": "C", "Е": "E"}
-"""First letters of other alphabets, as labels, without the Cyrillic В, which is the third and looks like the second."""
+"""First letters of other alphabets, as labels. The Cyrillic В is missing: it is the third and looks like the second."""

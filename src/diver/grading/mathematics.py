@@ -3,8 +3,8 @@
 What counts as the answer, in this order:
 
 1. Only what follows the last `</think>`, if there is one: an answer inside the thought does not count then.
-   (A thought that is not closed holds no answer for any grader, a response that was cut only one that it had finished:
-   `grading`.)
+   (For every grader, a thought that is not closed holds no answer. A response that was cut only counts with a complete
+   answer: `grading`.)
 2. The last of: the boxes (`\\boxed{...}`, `\\boxed 5`, `\\fbox{...}`), `<answer>` tags, Minerva's closing sentence
    "The final answer is ... I hope it is correct." Boxes that stand together as a list (`\\boxed{1}, \\boxed{2}`;
    `x=\\boxed{1}` and `y=\\boxed{2}`) are one answer: all of them, or none. See `extraction`.
@@ -14,7 +14,7 @@ What counts as the answer, in this order:
    last number). "gsm8k": the number of its last line "#### n", before 3; else the last number of the response.
 
 `grade` decides answers that need no algebra (`exact`, `prose`). Any other answer is a `PendingComparison`, which
-`equivalence` decides in a worker process (`workers`). `bounded` keeps from SymPy what would only cost time and memory.
+`equivalence` decides in a worker process (`workers`). `bounded` keeps from SymPy what only costs time and memory.
 An answer beyond the bounds is wrong; a reference answer beyond them is an error. An answer that is written exactly as
 the reference answer is correct, whatever its size. A formula of the problem that is not worked out is wrong (`echo`).
 """
@@ -101,32 +101,32 @@ class GSM8K(Mathematics):
         text = statement.readings[0] if statement else text
         if line := last_line(text):
             return line
-        said = plain(prose.said(text[-TAIL:]))
-        value = said if _LIST.search(said) else said.rpartition("=")[2].strip()
-        if prose.is_expression(said) and not NUMBER.fullmatch(value):
-            return [said]
-        return last_number(said) or last_number(text)
+        content = plain(prose.said(text[-TAIL:]))
+        value = content if _LIST.search(content) else content.rpartition("=")[2].strip()
+        if prose.is_expression(content) and not NUMBER.fullmatch(value):
+            return [content]
+        return last_number(content) or last_number(text)
 
 
 def _of_free_text(tail: str, problem: Problem) -> Grade | PendingComparison:
     """The last characters of a response, or a statement in prose, against the reference answer."""
     gold = problem.answer
-    known = known_answer(gold)
-    if (named := prose.says(tail, known)) is not None:
+    reference = known_answer(gold)
+    if (named := prose.says(tail, reference)) is not None:
         return Grade.CORRECT if named else Grade.WRONG
     if not (tail := without_echoes(tail, problem)):
         return Grade.WRONG
     if content := prose.said(tail):
         return _settle([content], problem)
     golds, number = gold_texts(gold), prose.picked_number(tail)
-    if number and number in (either := last_number(tail)[0].split(", ")) and len(either) > 1:
-        return _settle([", ".join(either)], problem)  # "5, or maybe 6"
-    settled = compare(number, known) if number else None
-    if Grade.CORRECT in (settled, compare(tail, known)):
+    if number and number in (numbers := last_number(tail)[0].split(", ")) and len(numbers) > 1:
+        return _settle([", ".join(numbers)], problem)  # "5, or maybe 6"
+    settled = compare(number, reference) if number else None
+    if Grade.CORRECT in (settled, compare(tail, reference)):
         return Grade.CORRECT
     if "\n" in tail or len(tail) > 256 or _DELIMITER.search(tail) or len(WORD.findall(tail)) > 2:
         return settled or PendingComparison((tail,), golds)
-    # A short line without delimiters. With a command it is LaTeX that lacks its dollars; else LaTeX or a sentence.
+    # A short line without delimiters is LaTeX without its dollars if it has a command, else LaTeX or a sentence.
     texts = (box(tail),) if "\\" in tail else (tail, box(tail))
     return PendingComparison(texts, golds)
 
@@ -141,7 +141,7 @@ def _settle(answers: Sequence[str], problem: Problem) -> Grade | PendingComparis
     grades = [compare(answer, known_answer(gold)) for answer in answers]
     if Grade.CORRECT in grades:
         return Grade.CORRECT
-    if all(v is Grade.WRONG for v in grades):
+    if all(grade is Grade.WRONG for grade in grades):
         return Grade.WRONG
     return PendingComparison(tuple(box(answer) for answer in answers), gold_texts(gold))
 
@@ -169,17 +169,17 @@ class MathVerify(Mathematics):
 
 
 def math_verify() -> Any:
-    """math-verify. A worker imports it before its first job: else the import would count as time of an answer."""
+    """math-verify. A worker imports it before its first job; otherwise the import would count against a timeout."""
     import math_verify
 
     return math_verify
 
 
 def by_math_verify(response: str, problem: Problem) -> Grade:
-    """In a worker: no answer where math-verify finds none; an error where it cannot read the reference answer."""
+    """In a worker: no answer if math-verify finds none, and an error if it cannot read the reference answer."""
     library = math_verify()
-    known = [problem.answer, f"${problem.answer}$", f"\\boxed{{{problem.answer}}}"]
-    golds = [library.parse(text, parsing_timeout=None) for text in known]
+    texts = [problem.answer, f"${problem.answer}$", f"\\boxed{{{problem.answer}}}"]
+    golds = [library.parse(text, parsing_timeout=None) for text in texts]
     gold = next((g for g in sorted(golds, key=len, reverse=True) if g), None)
     if gold is None:
         return Grade.ERROR

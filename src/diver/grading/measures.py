@@ -10,7 +10,7 @@ from diver.grading.spelling import GAP, TABLES, TEXT, compiled, replaced
 
 _NUMBERS = TABLES["numbers"]
 COUNTS = frozenset(_NUMBERS["counts"].split())
-"""Words behind a number that are no unit of it."""
+"""Words after a number that are not its unit."""
 _FOREIGN_POWERS = {w: power for power, words in _NUMBERS["foreign_powers_of_ten"].items() for w in words.split()}
 
 _ENDS = r"(?=\s{0,4}(?:[.,;)\]]|\Z))"
@@ -62,7 +62,7 @@ _LAST_UNIT = re.compile(
 
 
 def unit_free(text: str) -> str:
-    """The formula without the units and the currencies that can be nothing else."""
+    """The formula without the words and signs that can only be units or currencies."""
     text = replaced(_UNITS, text)
     last = _LAST_UNIT.fullmatch(text)
     if not last or any(word.rstrip("s") in COUNTS for word in last["unit"].lower().split()):

@@ -1,6 +1,6 @@
 r"""Names as they are written outside LaTeX: `exp(16)`, `sqrt(3)`, `log2(8)`, `3*pi`, `-oo`, `nCr(5,2)`.
 
-For what stands in a box or between dollars, where a name is no word of a sentence. Linear in the length of the text.
+For the content of a box or of dollars, where a name is no word of a sentence. Linear in the length of the text.
 """
 
 import re
@@ -26,7 +26,7 @@ MOST_CALLS = 64  # calls in one formula; each is read up to the end of its paren
 
 
 def with_backslashes(text: str) -> str:
-    r"""The formula with LaTeX's names, `e^{16}-1` aside: `exp(16) - 1` is `\exp(16) - 1`."""
+    r"""The formula with LaTeX's names: `exp(16) - 1` becomes `\exp(16) - 1`."""
     text = _ROOT.sub(lambda m: rf"\sqrt{{{m['number']}}}" if m["number"] else "\\" + m[1], _called(text))
     return _PLAIN.sub(_with_backslash, text)
 
@@ -39,14 +39,14 @@ def _with_backslash(found: re.Match[str]) -> str:
 
 
 def _called(text: str) -> str:
-    """With the calls of one or two arguments in LaTeX, the inner ones first."""
+    """The text with calls of one or two arguments in LaTeX, the inner ones first."""
     calls = list(_CALL.finditer(text))[:MOST_CALLS]
     for call in reversed(calls):
         end = closing(text, call.end() - 1, "()")
         if end < 0:
             continue
-        parts = [part.strip() for part in outer_parts(text[call.end() : end], _COMMA)]
-        template = TABLES["calls"].get(str(len(parts)), {}).get(call["name"])
+        arguments = [argument.strip() for argument in outer_parts(text[call.end() : end], _COMMA)]
+        template = TABLES["calls"].get(str(len(arguments)), {}).get(call["name"])
         if template:
-            text = text[: call.start()] + template.format(*parts) + text[end + 1 :]
+            text = text[: call.start()] + template.format(*arguments) + text[end + 1 :]
     return text

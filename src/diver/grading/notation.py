@@ -1,6 +1,6 @@
 r"""A formula as math-verify should read it: `2**3` is `2^{3}`, `C_5^2` is `\binom{5}{2}`.
 
-It takes these for different answers, or for something else. Linear in the length of the text.
+math-verify takes these for different answers, or for something else. Linear in the length of the text.
 """
 
 import re
@@ -30,9 +30,9 @@ def _remainder(found: re.Match[str]) -> str:
 
 def _repeating(decimal: re.Match[str]) -> str:
     """0.1\\overline{6} as 16 - 1 over 90."""
-    whole, once, again = decimal.groups()
-    top = int(whole + once + again) - int(whole + once or 0)
-    return rf"\frac{{{top}}}{{{(10 ** len(again) - 1) * 10 ** len(once)}}}"
+    integer, prefix, period = decimal.groups()
+    top = int(integer + prefix + period) - int(integer + prefix or 0)
+    return rf"\frac{{{top}}}{{{(10 ** len(period) - 1) * 10 ** len(prefix)}}}"
 
 
 _MEANING = compiled(
@@ -45,7 +45,7 @@ _MEANING = compiled(
     (r"(?<!\d)(\d{0,15})\.(\d{0,15})\\(?:overline|bar)\s?\{?(\d{1,15})\}?", _repeating),
     (r"(?<=[\w)\]}])(?:\*\*\s*|\s\*\*\s+)(\([^()]*\)|-?(?:\w+(?:\.\d+)?|\.\d+))", r"^{\1}"),  # Python's power
     (r"√\s*(\d+|[A-Za-z]|\([^()]*\))", r"\\sqrt{\1}"),
-    # math-verify takes the 5 of "5 \text{ and } 6".
+    # math-verify reads only the 5 of "5 \text{ and } 6".
     (r",?\s{0,4}\\text\{\s{0,4},?\s{0,4}(?:and|or)\s{0,4}\}", ", "),
     (rf"^\s{{0,4}}(?:{_APPROXIMATELY})(?![A-Za-z])", ""),
     (r"^([A-Za-z](?:_\w)?(?:\([^()]{1,20}\))?)\s{0,4}\\approx(?![A-Za-z])(?=[^=]*$)", r"\1 ="),
@@ -62,7 +62,7 @@ def content_of(text: str) -> str:
 
 
 def respell(text: str) -> str:
-    """The text, or the content of the box that it is, as math-verify should read it."""
+    """The text, or its content if it is a box, as math-verify should read it."""
     boxes, start, end = 0, 0, len(text)
     while text.startswith(r"\boxed{", start, end) and text.endswith("}", start, end):
         boxes, start, end = boxes + 1, start + len(r"\boxed{"), end - 1

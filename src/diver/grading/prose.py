@@ -1,12 +1,12 @@
-"""What a text without boxes says that its answer is: a number, a formula, or words.
+"""The answer that a text without boxes states: a number, a formula, or words.
 
 `said` reads a sentence such as "The answer is 5." in many languages, `says` compares words. `picked_number` is the
 number that math-verify picks, where that can be decided without running it.
 
 math-verify looks for the word "answer" first: a formula within 50 characters of it, or the number that follows it. If
 the next 100 characters have a "=", it is the number after the last one. Without such a match it takes the number or the
-formula that ends last. Its own search needs milliseconds a text and can take for ever. The cases here are those in
-which no formula and no arithmetic can be picked instead, and each is read in one pass.
+formula that ends last. Its search needs milliseconds per text and may never end. The cases here are those in which it
+cannot pick a formula or arithmetic instead, and each is read in one pass.
 """
 
 import re
@@ -77,19 +77,19 @@ _DECIDED = compile_later(r"\W*(yes|no|true|false)\b(?=\W*$|[*_\])\"]{0,3},)", re
 
 
 def said(text: str) -> str:
-    """The number or the formula, in dollars or without, that the last "the answer is ..." names, if no more."""
+    """The number or formula, with or without dollars, that the last "the answer is ..." names; "" if it says more."""
     sentence = _ASIDE.split(_last_said(text), maxsplit=1)[0].lstrip(" *_`").rstrip(" .*_`").strip('"“”')
     if _NEGATION.match(sentence):
         return ""
     values = DELIMITED.findall(sentence)
-    rest = DELIMITED.sub(" ", sentence) if len(values) == 1 else sentence
+    words = DELIMITED.sub(" ", sentence) if len(values) == 1 else sentence
     if len(values) != 1:
         values = last_number(sentence)
-        rest = re.sub(r"(?:\\?\$)?\s?-?[\d.,]*\d(?:/\d+)?\s?(?:\\?%)?", " ", sentence, count=1) if values else "-"
-    if _NO_NUMBER.search(rest) or len(rest.split()) > 2:
+        words = re.sub(r"(?:\\?\$)?\s?-?[\d.,]*\d(?:/\d+)?\s?(?:\\?%)?", " ", sentence, count=1) if values else "-"
+    if _NO_NUMBER.search(words) or len(words.split()) > 2:
         formula = unit_free(sentence)
         return formula if is_expression(formula) else ""
-    return values[0] if rest.strip() else sentence  # without "apples"
+    return values[0] if words.strip() else sentence  # without "apples"
 
 
 def is_expression(text: str) -> bool:
@@ -99,9 +99,9 @@ def is_expression(text: str) -> bool:
 
 
 def says(text: str, known: str) -> bool | None:
-    """Whether a text names the answer `known`, such as "even"; None if it names nothing, or `known` is no words.
+    """Whether a text names the answer `known`, such as "even"; None if it names no answer or `known` is not a word.
 
-    It names what follows "the answer is", else what its last sentence comes to: "Yes, ...", "[Yes]", "the sum is even".
+    It names what follows "the answer is", else the result of its last sentence: "Yes, ...", "[Yes]", "the sum is even".
     """
     words = _WORDS.fullmatch(known.strip())
     wanted = _plain(words[1]) if words else ""
@@ -111,11 +111,11 @@ def says(text: str, known: str) -> bool | None:
     if not sentences:
         return None
     last = sentences[-1]
-    alone = len(_plain(last).split()) <= 3
-    said = _plain(re.split("[,;，；]", _last_said(text))[0])
+    is_short = len(_plain(last).split()) <= 3
+    named = _plain(re.split("[,;，；]", _last_said(text))[0])
     decided = _DECIDED.match(last)
-    if said and (next(statements(last), None) or not (alone or decided)):
-        return said == wanted
+    if named and (next(statements(last), None) or not (is_short or decided)):
+        return named == wanted
     if last.rstrip().endswith("?"):
         return None
     if wanted in _DECISIONS and decided:
@@ -126,7 +126,7 @@ def says(text: str, known: str) -> bool | None:
 
 
 def statements(text: str) -> Iterator[re.Match[str]]:
-    """The matches of SAID, in order. Its search costs a tenth where it begins at the first word that may begin one."""
+    """The matches of SAID, in order. The search is ten times faster from the first word with which one may begin."""
     if not text.isascii():
         return SAID.finditer(text)
     small = text.lower()
@@ -151,7 +151,7 @@ def _plain(text: str) -> str:
 
 
 def picked_number(text: str) -> str:
-    """Such as "18", "1,234", "-3.50", "7/14" or "32%"; empty if it takes math-verify to know."""
+    """The number that math-verify picks: "18", "1,234", "-3.50", "7/14", "32%"; "" if only math-verify can decide."""
     if r"\boxed" in text or "final answer" in text.lower():
         return ""
     last = _LAST.search(text, max(0, len(text) - NEAR_THE_END))

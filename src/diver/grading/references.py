@@ -39,7 +39,7 @@ class Reference(NamedTuple):
     answer: str
     verifier: str
     reason: str
-    """Why it is graded by this verifier, as the end of a sentence."""
+    """Why this verifier grades it, as the end of a sentence."""
 
 
 def answer_and_verifier(prompt: str, given: str, origin: str, options: Any = None) -> Reference:
@@ -47,9 +47,9 @@ def answer_and_verifier(prompt: str, given: str, origin: str, options: Any = Non
 
     Args:
         prompt: The question, which may list options.
-        given: What the row gives, an answer or a whole solution.
-        origin: Names of its data; GSM8K's answers are graded by "gsm8k".
-        options: The options that stand outside the question, if the row has them (see `options_in`).
+        given: The content of the answer column, an answer or a complete solution.
+        origin: Names of the data; GSM8K's answers are graded by "gsm8k".
+        options: The options outside the question, if the row has any (see `options_in`).
     """
     answer = final_answer(given)
     if _GSM8K.search(given) or _CALCULATION.search(given) or "gsm8k" in origin.lower():
@@ -70,23 +70,22 @@ def _why_choice(problem: Problem, in_column: bool) -> str:
     is_small = _SMALL.fullmatch(problem.answer) and (in_column or problem.answer not in listed.values())
     if _LETTER.fullmatch(problem.answer.strip()) or is_small:
         return f"the reference answer is the letter of an option in {where}"
-    # A number may as well be the answer to a question that has a list in it.
+    # A number may also be the answer to a question that merely contains a list.
     if in_column or _WORDS.fullmatch(problem.answer):
         return f"the reference answer is the text of an option in {where}"
     return ""
 
 
 def text_of(value: Any) -> str:
-    """A value of a row as text. 3.0 is 3: a column of numbers, some of which are missing, has decimals only."""
-    whole = isinstance(value, float | Decimal) and math.isfinite(value) and value % 1 == 0
-    return str(int(value) if whole else value)
+    """A value of a row as text. 3.0 becomes 3: a column of integers with missing values holds decimals."""
+    is_integer = isinstance(value, float | Decimal) and math.isfinite(value) and value % 1 == 0
+    return str(int(value) if is_integer else value)
 
 
 def is_letter(answer: str, small: bool = False) -> bool:
-    """Whether a reference answer is the label of an option that is not known, such as B, (B) or (b); with `small` also
-    b, which may be a variable."""
-    is_one = _LETTER.fullmatch(answer.strip()) or (small and _SMALL.fullmatch(answer.strip()))
-    return bool(is_one) and chosen(answer, {}) is not None
+    """Whether a reference answer labels an unknown option: B, (B) or (b). With `small` also b, maybe a variable."""
+    is_label = _LETTER.fullmatch(answer.strip()) or (small and _SMALL.fullmatch(answer.strip()))
+    return bool(is_label) and chosen(answer, {}) is not None
 
 
 def final_answer(given: str) -> str:
@@ -97,8 +96,8 @@ def final_answer(given: str) -> str:
     if statement and statement.finished and not statement.prose:
         return statement.readings[0].strip() or given.strip()
     *before, last = given.strip().splitlines() or [""]
-    if before and (found := _LAST_LINE.fullmatch(last.strip())):
-        return found["answer"].strip()
+    if before and (match := _LAST_LINE.fullmatch(last.strip())):
+        return match["answer"].strip()
     stripped = bare(last)
     return given.strip() if stripped == last.strip() else stripped.rstrip(".。").strip() or given.strip()
 
@@ -110,11 +109,11 @@ def after_hashes(given: str) -> str:
 
 
 def by_index(problems: Sequence[Problem]) -> tuple[dict[int, Problem], int | None]:
-    """The problems whose reference answers count the options in a column, by position, and the first number.
+    """The problems whose reference answers are numbers of options in a column, by position, and the first number.
 
-    Letters take the place of their answers, and their verifier is "choice". All must count from 0, as MMLU's do, and
-    one be 0; or all from 1, and one be the last option. Most of the answers must name no option by its text. If most
-    problems have such an answer, and none is 0 or the last option, the first number is not known: None.
+    Letters replace these answers, and the verifier becomes "choice". Either all answers count from 0, as in MMLU, and
+    one is 0; or all count from 1, and one is the last option. Most of the answers must not be the text of an option.
+    If most problems have such an answer, and none is 0 or the last option, the first number is unknown: None.
     """
     counted = {
         i: p
@@ -133,7 +132,7 @@ def by_index(problems: Sequence[Problem]) -> tuple[dict[int, Problem], int | Non
 
 
 def _in_order(options: object) -> bool:
-    """Whether options have an order that an index may refer to: a list, or texts by the letters A, B, C, ..."""
+    """Whether options have an order to which an index may refer: a list, or texts by the letters A, B, C, ..."""
     if isinstance(options, Mapping):
         return LETTERS.startswith("".join(options).upper())
     return isinstance(options, list) and len(options) <= len(LETTERS)
@@ -147,7 +146,7 @@ _LETTERED = tuple(
 
 
 def options_in(row: Mapping[str, Any]) -> list[str] | dict[str, str] | None:
-    """The options of a row in a column of their own, or in one each, such as A, B, ... or option_a, ...; else None."""
+    """The options of a row, in one column or in a column for each, such as A, B, ... or option_a, ...; else None."""
     for path in present(row, COLUMNS["options"]):
         if (options := _options(value_at(row, path))) is not None:
             return options
@@ -159,9 +158,9 @@ def options_in(row: Mapping[str, Any]) -> list[str] | dict[str, str] | None:
 
 
 def _options(value: Any) -> list[str] | dict[str, str] | None:
-    """Texts, texts by label, {"text": [...], "label": [...]} or [{"label": ..., "text": ...}]; or a text of these.
+    """Texts, texts by label, {"text": [...], "label": [...]} or [{"label": ..., "text": ...}]; or a string of these.
 
-    Or a text with labels, as MathQA has them: "a ) 38 , b ) 30".
+    A string may also be a text with labels, as in MathQA: "a ) 38 , b ) 30".
     """
     if isinstance(value, str):
         value = _parsed(value)
@@ -181,7 +180,7 @@ def _options(value: Any) -> list[str] | dict[str, str] | None:
 
 
 def _parsed(text: str) -> Any:
-    """The options in a text that is JSON, or written by Python or NumPy, or has labels; nothing where it has none."""
+    """The options in a text: the value if it is JSON or written by Python or NumPy, else the texts after labels."""
     if len(text) > LONGEST_LIST:
         return None
     if array := _NUMPY.fullmatch(text):  # ['iron' 'copper'], which Python reads as one text

@@ -74,8 +74,8 @@ def _reply(replies: IO[bytes], message: dict[str, Any]) -> None:
 def _find(name: str) -> Callable[..., Any]:
     module, _, path = name.partition(":")
     target: Any = importlib.import_module(module)
-    for part in path.split("."):
-        target = getattr(target, part)
+    for attribute in path.split("."):
+        target = getattr(target, attribute)
     return target
 
 

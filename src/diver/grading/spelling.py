@@ -1,6 +1,6 @@
 r"""One spelling for signs, commands and numerals, by the tables of notation.toml.
 
-`²` is `^{2}`, `½` is `\frac{1}{2}`, `\varnothing` is `\emptyset`. A numeral has its base as a number below, and an
+`²` is `^{2}`, `½` is `\frac{1}{2}`, `\varnothing` is `\emptyset`. A numeral has its base as a subscript, and an
 overline over the digits that repeat:
 
 1231_{\text{five}}, 1231 \text{ base } 5, (1231)_5       1231_{5}
@@ -91,12 +91,12 @@ _NUMERALS = compiled(
 
 
 def composed(text: str) -> str:
-    """The text with one code for each letter: an e with an accent behind it is é."""
+    """The text with one code point for each letter: an e followed by an accent becomes é."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def plain_signs(text: str) -> str:
-    """The text in ASCII and commands, so far as its signs have such a spelling; letters stay."""
+    """The text in ASCII and commands, where its signs have such a spelling; letters stay."""
     return text if text.isascii() else replaced(_COMBINED, text).translate(SIGNS)
 
 

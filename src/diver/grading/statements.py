@@ -1,7 +1,7 @@
 r"""What math-verify takes for equal and is not.
 
 - A statement about constants, `f(2)=4` or `2+3=5`, has nothing to solve for, and math-verify takes any two of them for
-  equal. Here its names agree with names and its value with the value. The value alone stands for the statement.
+  equal. Here names must agree with names, and the value with the value. The value alone counts as the statement.
 - Two equations without a solution are equal to math-verify: both lists of solutions are empty.
 - Two exact numbers are equal to math-verify if their difference rounds to 0 at 15 digits: 1/2010! and 1/2012!. The
   tolerance is for decimals; a difference of exact numbers is 0, or not, at `MOST_DIGITS` digits.
@@ -19,7 +19,7 @@ from sympy.core.relational import Relational
 
 MOST_DIGITS = 2000  # precision in digits; a smaller difference of two exact numbers counts as 0
 NAME = (AppliedUndef, sp.Derivative)
-"""A value of an unknown function, f(2), or a derivative: it stands for what it equals."""
+"""A value of an unknown function, f(2), or a derivative: it names the value that it equals."""
 RELATION = (sp.And, Relational)
 
 
@@ -28,21 +28,21 @@ class Statement(NamedTuple):
 
     names: list[Any]
     value: Any
-    """None of `f(1) = f(2)`."""
+    """None for `f(1) = f(2)`."""
 
 
 def same_value(gold: Any, answer: Any, same: Callable[[Any, Any], bool]) -> bool:
-    """Whether two expressions are equal. `same` compares two of which neither is a statement or unfinished."""
-    known, given = statement(gold), statement(answer)
-    if known and given:
-        return _same_statement(known, given, lambda one, other: same_value(one, other, same))
-    if known and known.value is not None and not isinstance(answer, RELATION):
-        gold = known.value
-    if given and given.value is not None and not isinstance(gold, RELATION):
-        answer = given.value
+    """Whether two expressions are equal. `same` compares expressions that are neither statements nor unfinished."""
+    gold_statement, answer_statement = statement(gold), statement(answer)
+    if gold_statement and answer_statement:
+        return _same_statement(gold_statement, answer_statement, lambda x, y: same_value(x, y, same))
+    if gold_statement and gold_statement.value is not None and not isinstance(answer, RELATION):
+        gold = gold_statement.value
+    if answer_statement and answer_statement.value is not None and not isinstance(gold, RELATION):
+        answer = answer_statement.value
     if isinstance(gold, RELATION) and isinstance(answer, RELATION) and not (_letters(gold) and _letters(answer)):
-        return False  # 1 = 1 is true, and says nothing of 2x = 4
-    value = answer.rhs if isinstance(answer, sp.Eq) else answer  # behind a name, in N = \\sum_{k=1}^{9} k, too
+        return False  # 1 = 1 is true, but does not answer 2x = 4
+    value = answer.rhs if isinstance(answer, sp.Eq) else answer  # also after a name, as in N = \sum_{k=1}^{9} k
     if _is_unfinished(value) and not (isinstance(value, RELATION) or _is_unfinished(gold)):
         return False
     if differ(gold, answer) or not same(gold, answer):
@@ -51,7 +51,7 @@ def same_value(gold: Any, answer: Any, same: Callable[[Any, Any], bool]) -> bool
 
 
 def statement(expression: Any) -> Statement | None:
-    """An equation, or a chain of equations, of which nothing is left to solve; None for anything else."""
+    """An equation or a chain of equations in which there is nothing to solve for; None for anything else."""
     terms = _terms(expression)
     if not terms or any(_letters(term) and not isinstance(term, NAME) for term in terms):
         return None
@@ -79,26 +79,26 @@ def differ(gold: Any, answer: Any) -> bool:
 
 
 def _same_statement(known: Statement, given: Statement, same: Callable[[Any, Any], bool]) -> bool:
-    left = list(given.names)
+    unmatched = list(given.names)
     for name in known.names:
-        match = next((other for other in left if same(name, other)), None)
+        match = next((candidate for candidate in unmatched if same(name, candidate)), None)
         if match is None:
             return False
-        left.remove(match)
+        unmatched.remove(match)
     if known.value is None or given.value is None:
-        return not left and known.value is given.value
-    return not left and same(known.value, given.value)
+        return not unmatched and known.value is given.value
+    return not unmatched and same(known.value, given.value)
 
 
 def _terms(expression: Any) -> list[Any]:
-    """What the equals signs of an equation or of a chain of equations separate; empty for anything else.
+    """The terms between the equals signs of an equation or of a chain of equations; empty for anything else.
 
     SymPy stores the links of a chain, a = b and b = c, in an order that changes while they are compared. So each link
     is found by the side that it shares with the one before.
     """
     links = [expression]
     while any(isinstance(link, sp.And) for link in links):
-        links = [part for link in links for part in (link.args if isinstance(link, sp.And) else [link])]
+        links = [equation for link in links for equation in (link.args if isinstance(link, sp.And) else [link])]
     if not all(isinstance(link, sp.Eq) for link in links):
         return []
     rights = [link.rhs for link in links]

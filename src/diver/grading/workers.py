@@ -6,8 +6,8 @@ persistent processes that run `serve.py`. They are plain subprocesses (no fork o
 second run of its `__main__`), with a limit on their address space. A process that is late is killed and replaced; one
 that dies costs only its own job.
 
-Nothing has to be cleaned up. A worker that waits ends when its pipe closes. One that works is ended by its own alarm
-soon after the timeout; the default action of the alarm needs no help from Python. Both hold when the parent is killed.
+Nothing has to be cleaned up. An idle worker ends when its pipe closes. A busy one is ended by its alarm soon after the
+timeout; the default action of the alarm does not need Python. Both also hold if the parent is killed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def path_of(function: Function) -> str:
 
 
 class Failure(NamedTuple):
-    """What a job gave instead of a value: `grade` is timeout or error."""
+    """The result of a job without a value: `grade` is timeout or error."""
 
     grade: Grade
     reason: str
@@ -70,7 +70,7 @@ class Worker:
         self.late_at = time.monotonic() + STARTUP_SECONDS
 
     def send(self, job: int, call: str, arguments: Sequence[Any], timeout_s: float) -> bool:
-        """Hand over a job; False when the process is no longer there, so that the job is not to blame."""
+        """Hand over a job; False if the process has already ended, so that the job is not to blame."""
         line = json.dumps({"call": call, "arguments": list(arguments), "timeout_s": timeout_s})
         try:
             self.jobs.write(line.encode() + b"\n")
@@ -86,7 +86,7 @@ class Worker:
         return json.loads(line) if line.endswith(b"\n") else None
 
     def end(self) -> None:
-        """Kill the process and those that it started: a verifier may run what a model wrote in one of its own."""
+        """Kill the process and those that it started: a verifier may run a model's code in another process."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
@@ -94,26 +94,26 @@ class Worker:
         self.end()
         self.process.wait()
         self.replies.close()
-        with contextlib.suppress(OSError):  # the rest of a job that was never read
+        with contextlib.suppress(OSError):  # a job may not have been read to its end
             self.jobs.close()
 
 
 def _cores() -> int:
-    """The cores that this process may use, shared with the other processes of its node where a
-    launcher says how many."""
-    known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The cores that this process may use, divided by the processes on its node if a launcher gives their number."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     processes = os.environ.get("LOCAL_WORLD_SIZE", "")
-    return max(1, known // max(1, int(processes) if processes.isdigit() else 1))
+    return max(1, cores // max(1, int(processes) if processes.isdigit() else 1))
 
 
 class Pool:
     """At most `workers` processes, started when there is work; a context manager; safe to use from any thread.
 
-    The first process starts with the first job, one more whenever jobs have waited `patience` seconds for those there
-    are: starting one costs about half a second of a core, which a few short jobs do not repay. A process that is lost
-    is replaced at once. `warm` is a function without arguments that every worker calls before its first job, or the
-    name of a module that it imports. Imports that take a second thus do not count against a timeout. A module also has
-    what calls its functions (`custom`) imported, and one that is not of this package finds all of it in the worker.
+    The first process starts with the first job. Another one starts whenever jobs have waited for `patience` seconds: a
+    start costs about half a second of a core, which a few short jobs do not repay. A lost process is replaced at once.
+
+    `warm` is a function without arguments that every worker calls before its first job, or the name of a module that it
+    imports. So imports that take a second do not count against a timeout. With a module, the worker also imports
+    `custom`, which calls its functions. For a module outside this package, the worker imports the complete package.
     """
 
     def __init__(self, workers: int = 0, memory_mb: int = 900, warm: Function = "", *, patience: float = 0.5) -> None:
@@ -170,22 +170,22 @@ class Pool:
     def _run(self, call: str, jobs: Sequence[Sequence[Any]], timeout_s: float) -> list[Any]:
         results: list[Any] = [None] * len(jobs)
         waiting = deque(range(len(jobs)))
-        left = len(jobs)
+        unfinished = len(jobs)
         self._grow_at = time.monotonic() + self.patience
-        while left:
-            self._grow(left)
+        while unfinished:
+            self._grow(unfinished)
             for worker in [w for w in self._workers if w.ready and w.job is None]:
                 if waiting and not worker.send(waiting[0], call, jobs[waiting[0]], timeout_s):
                     self._discard(worker)
                 elif waiting:
                     waiting.popleft()
             # No further worker starts while others are starting.
-            more = waiting and len(self._workers) < self.limit and all(w.ready for w in self._workers)
-            for worker, heard in self._wait(self._grow_at if more else math.inf):
+            may_grow = waiting and len(self._workers) < self.limit and all(w.ready for w in self._workers)
+            for worker, heard in self._wait(self._grow_at if may_grow else math.inf):
                 job, outcome = worker.job, self._outcome(worker, heard)
                 if job is not None:
                     results[job] = outcome
-                    left -= 1
+                    unfinished -= 1
         return results
 
     def _grow(self, count: int) -> None:
@@ -197,7 +197,7 @@ class Pool:
             self._workers.append(Worker(self.memory_mb, self.warm))
 
     def _wait(self, until: float) -> list[tuple[Worker, bool]]:
-        """Wait for workers that have said something or died (True), or are late (False); not longer than `until`."""
+        """Wait for workers that have replied or died (True), or are late (False); not longer than `until`."""
         busy = [w for w in self._workers if w.job is not None or not w.ready]
         if not busy:
             return []

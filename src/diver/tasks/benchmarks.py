@@ -63,7 +63,7 @@ class Loaded(NamedTuple):
 
 
 def _aime25(row: Row) -> Row:
-    """Its answers are JSON; an instruction to box the answer ends each prompt, and is cut off: the template has one."""
+    """Answers are JSON. The instruction to box the answer that ends each prompt is removed: the template has one."""
     question = re.sub(r"\s*Mark your solution with \\boxed\S*\s*$", "", row["prompt"])
     answer = json.loads(row["verification_info"])["ground_truth"]
     return {"id": row.get("problem_id"), "problem": question, "answer": str(answer)}
@@ -105,7 +105,7 @@ _HUB_ROWS: dict[str, tuple[str, Adapt]] = {
     "gpqa": ("Correct Answer", _gpqa),
     "mmlu-pro": ("answer_index", _mmlu_pro),
 }
-"""Benchmark -> the column by which a row of the hub is known, and what makes it a row of ours."""
+"""Benchmark -> a column that only rows of the hub have, and the function that converts such a row to our layout."""
 
 
 def _ours(column: str, adapt: Adapt, row: Row) -> Row:
@@ -125,9 +125,9 @@ BENCHMARKS = {
 
 
 def load(name: str, seed: int, limit: int | None = None) -> Loaded:
-    """The problems of a benchmark; at most `limit`, counted without repeated ones. See `find` for its names.
+    """The problems of a benchmark, at most `limit` without duplicates. `find` explains its names.
 
-    The problems do not depend on `seed`, only the order of their options does.
+    The order of the options depends on `seed`, the problems do not.
 
     Raises:
         DiverError: rows cannot be used.
@@ -145,10 +145,10 @@ def load(name: str, seed: int, limit: int | None = None) -> Loaded:
         notes.append(f"{benchmark.name}: {len(problems)} of its {benchmark.size} problems")
     if not benchmark.options:
         return Loaded(benchmark, problems, notes, None)
-    moved = [shuffled(problem, seed) for problem in problems]
-    if unshuffled := moved.count(None):
+    reordered = [shuffled(problem, seed) for problem in problems]
+    if unshuffled := reordered.count(None):
         notes.append(f"{benchmark.name}: {unshuffled} problems keep the order of their options, which cannot be read")
-    problems = tuple(new or problem for new, problem in zip(moved, problems, strict=True))
+    problems = tuple(new or problem for new, problem in zip(reordered, problems, strict=True))
     return Loaded(benchmark, problems, notes, random_baseline(problems))
 
 
@@ -165,9 +165,9 @@ def find(name: str) -> Benchmark:
     """
     if name in BENCHMARKS:
         return BENCHMARKS[name]
-    known, equals, path = name.partition("=")
-    if equals and known in BENCHMARKS:
-        entry = BENCHMARKS[known]
+    prefix, equals, path = name.partition("=")
+    if equals and prefix in BENCHMARKS:
+        entry = BENCHMARKS[prefix]
         return dataclasses.replace(entry, source=Source(path=path, verifier=entry.source.verifier))
     if IMPORT_PATH.fullmatch(name):
         entry = import_object(name, "--benchmarks")
@@ -177,22 +177,22 @@ def find(name: str) -> Benchmark:
         return _own(name.partition(":")[2], name)
     file = Path(name).expanduser()
     if not file.is_dir() and (not file.suffix or (equals and not file.is_file())):
-        others = "a .jsonl, .json, .csv or .parquet file", "package.module:name"
-        choose(known, [*BENCHMARKS, *others], "--benchmarks")
+        forms = "a .jsonl, .json, .csv or .parquet file", "package.module:name"
+        choose(prefix, [*BENCHMARKS, *forms], "--benchmarks")
     return _own(file.stem, name)
 
 
 def _own(name: str, path: str) -> Benchmark:
     name = re.sub(r"[^\w.-]+", "-", name) or "problems"
-    known = name in BENCHMARKS
-    return Benchmark(name=f"{name}-file" if known else name, title=name, source=Source(path=path))
+    is_taken = name in BENCHMARKS
+    return Benchmark(name=f"{name}-file" if is_taken else name, title=name, source=Source(path=path))
 
 
 # ---- multiple choice -------------------------------------------------------------------------------------------------
 
 
 def shuffled(problem: Problem, seed: int) -> Problem | None:
-    """The problem with its options in an order drawn from (seed, problem id), and its answer moved along.
+    """The problem with its options in an order drawn from (seed, problem id), and with the new label of its answer.
 
     `meta["options"]` maps the shown labels to texts. `meta["shuffle"]` has the seed and the former label of each
     option. None if the prompt lists no options or the answer is not one of their labels.
@@ -213,6 +213,6 @@ def shuffled(problem: Problem, seed: int) -> Problem | None:
 
 
 def random_baseline(problems: Sequence[Problem]) -> float | None:
-    """The score of guessing: the mean of 1/(number of options), over the problems that list some; None if none does."""
+    """The score of guessing: the mean of 1/(number of options), over the problems with options; None without any."""
     counts = [len(options) for problem in problems if (options := options_of(problem))]
     return sum(1 / n for n in counts) / len(counts) if counts else None

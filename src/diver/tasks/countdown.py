@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
 
 def calculate(a: int, operation: str, b: int) -> int | None:
-    """a op b, or None if a step must not go: nothing below 1, no fractions, nothing above the largest result."""
+    """a op b; None if the step is not allowed: its result is below 1, a fraction, or above the largest result."""
     quotient = a // b if b and a % b == 0 else 0
     result = {"+": a + b, "-": a - b, r"\times": a * b, r"\div": quotient}[operation]
     return result if 1 <= result <= LARGEST_RESULT else None
@@ -67,7 +67,7 @@ def response(steps: list[Step]) -> str:
 
 
 def key(numbers: list[int], target: int) -> str:
-    """The same for problems that differ in the order of their numbers."""
+    """A key that is equal for problems that differ only in the order of their numbers."""
     return " ".join(map(str, [*sorted(numbers), target]))
 
 
@@ -111,7 +111,7 @@ _NUMBER = re.compile(r"\s*([0-9]{1,6})\s*")
 
 
 def parse(text: str) -> tuple[list[Step] | None, int | None]:
-    """The steps and the number in the last box of what follows the thought.
+    """The steps after the thought, and the number in the last box there.
 
     The steps are None if one is malformed; the number is None if the box holds none, or there is no box.
     """
@@ -130,8 +130,8 @@ def parse(text: str) -> tuple[list[Step] | None, int | None]:
 def solution(text: str, numbers: list[int], target: int) -> str | None:
     """The solution in canonical form, the same for 3 + 5 and 5 + 3 and whatever the order of the steps; None if wrong.
 
-    Where two steps have equal results, which of them a later step takes is by their order, and two orders are two
-    solutions.
+    If two steps have equal results, a later step uses the result of the earlier one. So another order of these steps is
+    another solution.
 
     Correct means that every step is true, takes two of the numbers or earlier results, and all are used up when
     the last step and the box give the target.

@@ -10,7 +10,7 @@ from diver.core.settings import nearest
 from diver.core.types import DiverError
 from diver.recipe.data import POLICIES
 
-PATIENCE = 10.0  # seconds
+PATIENCE = 10.0  # seconds to wait for a reply of the hub
 
 
 class HubUnreachable(DiverError):
@@ -20,18 +20,18 @@ class HubUnreachable(DiverError):
 def newest_commit(
     name: str, kind: Literal["model", "dataset"], revision: str | None = None, key: str = ""
 ) -> str | None:
-    """The commit that `revision` of a repository stands for, its newest without one.
+    """The commit of a repository that `revision` names; without a revision, the newest.
 
-    Where HF_HUB_OFFLINE is set, it is the one that was downloaded last, None if none was.
+    With HF_HUB_OFFLINE set, it is the commit that was downloaded last, or None without a download.
 
     Raises:
-        DiverError: the hub cannot be reached, lacks the repository or revision, or does not give it to this user. The
-            message begins with `key`, the setting that asks.
+        DiverError: the hub cannot be reached, lacks the repository or revision, or does not give this user access. The
+            message begins with `key`, the setting that names the repository.
     """
     from huggingface_hub import HfApi
     from huggingface_hub import errors as E
 
-    hub, asked, meant = HfApi(), f"{key} {name}".strip(), _meant(name, kind)
+    hub, subject, suggestion = HfApi(), f"{key} {name}".strip(), _meant(name, kind)
     try:
         info = hub.repo_info(name, repo_type=kind, revision=revision, timeout=PATIENCE)
         if info.gated:  # a gated data set is listed, but its files are not readable
@@ -53,16 +53,15 @@ def newest_commit(
     except Exception as error:  # the exception class depends on the HTTP library
         local = "a folder" if kind == "model" else "a .jsonl, .json, .csv or .parquet file"
         # A model of almost this name lies on this machine, so the name is probably misspelt: a dry run must not pass.
-        raise (DiverError if meant else HubUnreachable)(
-            f"{asked}: the hub ({hub.endpoint}) cannot be reached ({one_line(error)}); give {local} instead, or set "
-            f"HF_HUB_OFFLINE=1 to use what was downloaded before{meant}"
+        raise (DiverError if suggestion else HubUnreachable)(
+            f"{subject}: the hub ({hub.endpoint}) cannot be reached ({one_line(error)}); give {local} instead, or set "
+            f"HF_HUB_OFFLINE=1 to use what was downloaded before{suggestion}"
         ) from None
-    raise DiverError(f"{asked}: {reason}{meant}")
+    raise DiverError(f"{subject}: {reason}{suggestion}")
 
 
 def download(name: str, revision: str | None = None) -> Path:
-    """The folder of a model of the hub on this machine, downloaded where it is missing. Raises what `newest_commit`
-    raises."""
+    """The local folder of a model on the hub, downloaded if it is missing. Raises what `newest_commit` raises."""
     from huggingface_hub import snapshot_download
 
     newest_commit(name, "model", revision)
@@ -71,8 +70,7 @@ def download(name: str, revision: str | None = None) -> Path:
 
 
 def _downloaded_commit(name: str, kind: str, revision: str) -> str | None:
-    """The commit that a branch or tag stood for when it was downloaded, by the cache's layout;
-    a commit stands for itself."""
+    """The commit of a branch or tag when it was downloaded, by the layout of the cache; a commit is itself."""
     from huggingface_hub.constants import HF_HUB_CACHE
     from huggingface_hub.file_download import repo_folder_name
 
@@ -84,13 +82,13 @@ def _downloaded_commit(name: str, kind: str, revision: str) -> str | None:
 
 
 def _meant(name: str, kind: str) -> str:
-    """The model on this machine that `name` most likely stands for: a bundled one, or a folder beside it."""
+    """A hint at the local model that `name` most likely means: a bundled one, or a folder in the same place."""
     if kind == "dataset":
         return ""
-    beside = Path(name).parent
-    folders = [str(path) for path in beside.iterdir() if path.is_dir()] if beside.is_dir() else []
-    near = nearest(name, [*POLICIES, *folders])
-    return f"; did you mean {near!r}?" if near else ""
+    parent = Path(name).parent
+    folders = [str(path) for path in parent.iterdir() if path.is_dir()] if parent.is_dir() else []
+    closest = nearest(name, [*POLICIES, *folders])
+    return f"; did you mean {closest!r}?" if closest else ""
 
 
 def one_line(error: BaseException) -> str:

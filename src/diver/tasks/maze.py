@@ -5,8 +5,8 @@ r"""Mazes with loops, a synthetic task: a way from one cell to another that ente
 
 Cells are named as squares of a chess board. Every maze has several ways, and any of them is right, also a long one, so
 that a policy has something to explore. It is the task of MaxRL (arXiv 2602.02710), on a smaller grid and judged by the
-cells themselves. A way is written as the cells that it enters, so that two ways have n-grams in common where they run
-together.
+cells themselves. A way is written as the cells that it enters, so that two ways have n-grams in common where they
+overlap.
 """
 
 import random
@@ -38,12 +38,12 @@ def neighbours(cell: Cell) -> list[Cell]:
 
 
 def shortest(start: Cell, goal: Cell, cells: set[Cell]) -> list[Cell]:
-    """One of the shortest ways through `cells`; empty if there is none."""
-    came_from, edge = {start: start}, [start]
-    while edge and goal not in came_from:
-        steps = [(new, cell) for cell in edge for new in neighbours(cell) if new in cells and new not in came_from]
+    """One of the shortest ways through `cells`; empty without any."""
+    came_from, frontier = {start: start}, [start]
+    while frontier and goal not in came_from:
+        steps = [(new, cell) for cell in frontier for new in neighbours(cell) if new in cells and new not in came_from]
         came_from |= dict(steps)
-        edge = list(dict.fromkeys(new for new, _ in steps))
+        frontier = list(dict.fromkeys(new for new, _ in steps))
     if goal not in came_from:
         return []
     way = [goal]
@@ -91,7 +91,7 @@ def problem(start: Cell, goal: Cell, cells: set[Cell], size: int, source: str) -
     ends = sorted([start, goal])
     key = f"{size} {' '.join(map(name_of, ends))} {' '.join(map(name_of, walls))}"
     names = [name_of(cell) for cell in walls]
-    asked = Problem(
+    maze = Problem(
         id=f"maze-{size}-{name_of(start)}-{name_of(goal)}-{''.join(names)}",
         prompt=question(start, goal, walls),
         answer=name_of(goal),
@@ -99,7 +99,7 @@ def problem(start: Cell, goal: Cell, cells: set[Cell], size: int, source: str) -
         verifier="maze",
         meta={"size": size, "start": name_of(start), "goal": name_of(goal), "walls": names},
     )
-    return key, asked
+    return key, maze
 
 
 def candidates(settings: Maze, rng: random.Random) -> Iterator[tuple[str, Problem]]:
@@ -120,25 +120,25 @@ _CELL = re.compile(r"[a-z][1-9]", re.ASCII)
 
 
 def parse(text: str) -> list[Cell | None] | None:
-    """What the last box after the thought enters, word by word, None for what names no cell.
+    """The cells in the last box after the thought, with None for a word that names no cell.
 
-    None without a box, or with an empty one.
+    None without a box or with an empty one.
     """
     words = (last_box(after_thought(text)[-4096:]) or "").replace(",", " ").split()
     return [cell_of(word) if _CELL.fullmatch(word) else None for word in words] or None
 
 
 def valid(way: list[Cell | None], problem: Problem) -> list[Cell]:
-    """The beginning of the way that goes from the start from cell to open cell and enters none twice."""
+    """The longest beginning of the way that leads from the start through adjacent open cells and enters none twice."""
     size, walls = problem.meta["size"], {*problem.meta["walls"]}
-    done: list[Cell] = []
+    prefix: list[Cell] = []
     for cell in way:
-        if cell is None or cell in done or max(cell) >= size or name_of(cell) in walls:
+        if cell is None or cell in prefix or max(cell) >= size or name_of(cell) in walls:
             break
-        if cell not in neighbours(done[-1]) if done else name_of(cell) != problem.meta["start"]:
+        if cell not in neighbours(prefix[-1]) if prefix else name_of(cell) != problem.meta["start"]:
             break
-        done.append(cell)
-    return done
+        prefix.append(cell)
+    return prefix
 
 
 class MazeGrader(Grader):
@@ -162,9 +162,9 @@ class MazeGrader(Grader):
     def solution(self, response: str, problem: Problem) -> str:
         """The way, cell by cell; empty if it is wrong."""
         way = parse(response) or []
-        done = valid(way, problem)
-        right = len(done) == len(way) > 0 and name_of(done[-1]) == problem.meta["goal"]
-        return " ".join(map(name_of, done)) if right else ""
+        prefix = valid(way, problem)
+        right = len(prefix) == len(way) > 0 and name_of(prefix[-1]) == problem.meta["goal"]
+        return " ".join(map(name_of, prefix)) if right else ""
 
     def answer_end(self, response: str, problem: Problem, correct: bool) -> int | None:
         return boxed_answer(response)

@@ -1,4 +1,4 @@
-"""A maze cell by cell: the policy sees the open directions of the cell in which it is, and names one of them.
+"""A maze cell by cell: the policy sees the open directions of its current cell, and names one of them.
 
     question      Goal d3. At b2: right down.
     policy        down
@@ -20,7 +20,7 @@ DIRECTIONS = ("right", "left", "down", "up")
 
 
 def view(cell: Cell, open_cells: Collection[Cell]) -> str:
-    """What is seen from a cell: its name, and the directions in which an open cell is."""
+    """The observation at a cell: its name, and the directions of its open neighbours."""
     around = zip(DIRECTIONS, neighbours(cell), strict=True)
     return f"At {name_of(cell)}: {' '.join(direction for direction, new in around if new in open_cells)}."
 
@@ -30,7 +30,7 @@ def question(cell: Cell, goal: Cell, open_cells: Collection[Cell]) -> str:
 
 
 class MazeCells(Environment):
-    """Pays 1 at the goal. A turn that names no open direction ends the trajectory."""
+    """The reward is 1 at the goal. A turn that names no open direction ends the trajectory."""
 
     max_turns = 24
     max_observation_tokens = 16
@@ -48,5 +48,5 @@ class MazeCells(Environment):
         if new not in self.open:
             return Step("There is no way.", done=True, actions=[direction])
         self.cell = new
-        there, seen = new == self.goal, view(new, self.open)
-        return Step(seen, done=there, reward=float(there), state=name_of(new), actions=[direction])
+        at_goal, observation = new == self.goal, view(new, self.open)
+        return Step(observation, done=at_goal, reward=float(at_goal), state=name_of(new), actions=[direction])

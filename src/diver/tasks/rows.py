@@ -29,9 +29,9 @@ def row_files(path: Path) -> tuple[list[Path], list[str]]:
         raise DiverError(f"{path}: a file must be {' or '.join(READERS)}, not {path.suffix or 'without suffix'}")
     if path.is_file():
         return [path], []
-    found = sorted(p for p in path.iterdir() if p.name[0] != ".")
-    files = [p for p in found if p.suffix in ROW_FILES]
-    skipped = ", ".join(p.name for p in found if p.suffix == ".json")
+    paths = sorted(p for p in path.iterdir() if p.name[0] != ".")
+    files = [p for p in paths if p.suffix in ROW_FILES]
+    skipped = ", ".join(p.name for p in paths if p.suffix == ".json")
     note = skipped and f"{skipped} not read: in a folder a .json file mostly describes the others; name it itself"
     if not files:
         raise DiverError(f"{path}: no {' or '.join(ROW_FILES)} file in this folder" + (note and f"; {note}"))
@@ -39,26 +39,25 @@ def row_files(path: Path) -> tuple[list[Path], list[str]]:
 
 
 def read_rows(source: Source, key: str) -> tuple[Rows, list[str]]:
-    """The rows of a source, and notes for the log: the commit of one on the hub,
-    files of a folder that were not read."""
+    """The rows of a source, and notes for the log: the commit on the hub, or files of a folder that were not read."""
     path = Path(source.path).expanduser()
-    given = [name for name in ("config", "split", "revision") if getattr(source, name) != getattr(Source, name)]
-    ignored = [f"{source.path}: every row is read; {', '.join(given)} is for a data set on the hub"] if given else []
+    keys = [name for name in ("config", "split", "revision") if getattr(source, name) != getattr(Source, name)]
+    ignored = [f"{source.path}: every row is read; {', '.join(keys)} is for a data set on the hub"] if keys else []
     if path.exists():
         files, notes = row_files(path)
         for file in files:
             check_content(file)
-        if given and len(files) > 1:  # the key may be meant to select one of them
+        if keys and len(files) > 1:  # the key may be meant to select one of them
             raise DiverError(
-                f"{key.removesuffix('path')}{given[0]}: is for a data set on the hub, and every file of the folder "
+                f"{key.removesuffix('path')}{keys[0]}: is for a data set on the hub, and every file of the folder "
                 f"{source.path} is read: leave it out, or name the file to read as {key}"
             )
         return itertools.chain.from_iterable(READERS[file.suffix](file) for file in files), [*notes, *ignored]
     if IMPORT_PATH.fullmatch(source.path):
         return _called(source.path, key), ignored
     if path.suffix or not re.fullmatch(r"[\w.-]+/[\w.-]+", source.path):
-        others = "the id of a data set on the hub (owner/name) or a function (package.module:name)"
-        raise DiverError(no_file(path, f", and not {others}", TESTBEDS))
+        alternatives = "the id of a data set on the hub (owner/name) or a function (package.module:name)"
+        raise DiverError(no_file(path, f", and not {alternatives}", TESTBEDS))
     return from_hub(source, key)
 
 

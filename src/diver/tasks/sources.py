@@ -1,5 +1,4 @@
-"""Where problems come from: JSONL, parquet in verl's or TRL's layout, a data set on the Hugging Face
-hub, or a function.
+"""Sources of problems: JSONL, parquet in verl's or TRL's layout, a data set on the Hugging Face hub, or a function.
 
 A row gives a prompt (a question or chat messages) and an answer, under the names of core/columns.toml, which are tried
 in order. The layouts of GSM8K (what follows `####`), TRL and verl (`reward_model.ground_truth`) are read, too.
@@ -30,7 +29,7 @@ from diver.grading.references import after_hashes, answer_and_verifier, by_index
 from diver.recipe.data import Source
 from diver.tasks.rows import Adapt, adapted, read_rows
 
-NONE_GIVEN = ("proof", "notfound")
+NONE_GIVEN = ("proof", "notfound")  # in NuminaMath-1.5, for a problem without an answer
 PARTS = ("prompt", "answer", "id", "source")
 """The parts of a row that `columns` may name."""
 BESIDE = dict.fromkeys(column for part in ("passages", "contexts") for column in COLUMNS[part])
@@ -40,8 +39,7 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Problems(list[Problem]):
-    """The problems, each once, in the order of the source. `notes` are for the log: the hub's commit,
-    what was left out."""
+    """The problems without duplicates, in the order of the source. `notes` for the log: the commit, rows left out."""
 
     notes: list[str]
 
@@ -49,7 +47,7 @@ class Problems(list[Problem]):
 def load_problems(source: Source | str, key: str = "", name: str = "", adapt: Adapt | None = None) -> Problems:
     """The problems of a source, each once. DiverError names the setting, or the file and line (or row), that is wrong.
 
-    `key` is the dotted key of the source in the recipe; `name` stands in ids for the path; `adapt` makes a row ours.
+    `key` is the key of the source in the recipe; `name` replaces the path in ids; `adapt` makes a row one of ours.
     """
     source = Source(path=source) if isinstance(source, str) else source
     prefix = f"{key}." if key else ""
@@ -97,7 +95,7 @@ def _options(error: InvalidRow, prefix: str) -> str:
 
 
 def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = ()) -> Problems:
-    """The problems of the rows, repeated ones once; an id that names an earlier problem gets the problem's number."""
+    """The problems of the rows without duplicates. The problem's number is added to an id that an earlier one has."""
     by_prompt: dict[str, Problem] = {}
     ids: set[str] = set()
     duplicates = conflicting = 0
@@ -108,8 +106,8 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
         columns = problem.meta if _is_game(problem, origin) else problem.meta.get("options")
         key = json.dumps([prompt, columns], default=str)
         if key in by_prompt:
-            same = by_prompt[key].answer == problem.answer
-            duplicates, conflicting = duplicates + same, conflicting + (not same)
+            same_answer = by_prompt[key].answer == problem.answer
+            duplicates, conflicting = duplicates + same_answer, conflicting + (not same_answer)
             continue
         if len(by_prompt) == source.limit:
             break
@@ -120,14 +118,14 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
     if not by_prompt:
         raise DiverError(f"{origin}: empty, not one problem" + (f"; {invalid[0]}" if invalid else ""))
     counted, start = counted_options([*by_prompt.values()], source, origin)
-    given = [counted.get(i, problem) for i, problem in enumerate(by_prompt.values())]
-    problems = Problems(map(_with_options, given))
-    asked = sum(new is not old for new, old in zip(problems, given, strict=True))
+    unique = [counted.get(i, problem) for i, problem in enumerate(by_prompt.values())]
+    problems = Problems(map(_with_options, unique))
+    extended = sum(new is not old for new, old in zip(problems, unique, strict=True))
     if any(_is_game(problem, origin) for problem in problems):  # its environment may read every column
         unread.clear()
     remarks = {
         f"{len(counted)} reference answers count the options from {start}; they are letters now": len(counted),
-        f"the options of {asked} problems, which are in a column, follow their questions": asked,
+        f"the options of {extended} problems, which are in a column, follow their questions": extended,
         **{
             f"the policy does not see column {column!r} of {count} rows; write its text into the question": count
             for column, count in unread.items()
@@ -145,8 +143,7 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
 
 
 def counted_options(problems: Sequence[Problem], source: Source, origin: str) -> tuple[dict[int, Problem], int]:
-    """`by_index` for a source whose verifier may be that of multiple choice. DiverError if the first number is not
-    known."""
+    """`by_index` if the verifier of the source may be "choice". DiverError if the first number is unknown."""
     counted, start = by_index(problems) if source.verifier in ("auto", "choice") else ({}, 0)
     if start is None:
         raise DiverError(
@@ -157,37 +154,37 @@ def counted_options(problems: Sequence[Problem], source: Source, origin: str) ->
 
 
 def _is_game(problem: Problem, origin: str) -> bool:
-    """Whether an environment asks the question of a problem, for which it may read every column."""
+    """Whether an environment asks the question of a problem: it may read every column for that."""
     where = f"{origin}: problem {problem.id!r}: verifier"
     return ":" in problem.verifier and isinstance(get_grader(problem.verifier, where), EnvironmentGrader)
 
 
 def _with_options(problem: Problem) -> Problem:
-    """A problem of multiple choice, whose options may stand in a column, with a question that lists them."""
+    """The problem; if its options are in a column and not in its question, with a question that lists them."""
     options = options_of(problem) if problem.verifier == "choice" and "options" in problem.meta else {}
     texts = [rf"(?<!\w){re.escape(' '.join(text.split()))}(?!\w)" for text in options.values()]
     question, end = " ".join(problem.question.split()), 0
-    for text in texts:  # in any layout: one after the other
-        found = re.compile(text, re.IGNORECASE).search(question, end)
-        if found is None:
+    for text in texts:  # one after the other, in any layout
+        match = re.compile(text, re.IGNORECASE).search(question, end)
+        if match is None:
             break
-        end = found.end()
+        end = match.end()
     else:
         return problem
-    asked = prompt_with_options(problem.question, options)
+    extended = prompt_with_options(problem.question, options)
     if isinstance(problem.prompt, str):
-        return replace(problem, prompt=asked)
+        return replace(problem, prompt=extended)
     last = max((i for i, m in enumerate(problem.prompt) if m["role"] == "user"), default=None)
     if last is None:
         return problem
-    messages = [m if i != last else {**m, "content": asked} for i, m in enumerate(problem.prompt)]
+    messages = [m if i != last else {**m, "content": extended} for i, m in enumerate(problem.prompt)]
     return replace(problem, prompt=tuple(messages))
 
 
 def _valid(rows: Rows, source: Source, invalid: list[InvalidRow], unread: Counter[str]) -> Iterator[Problem]:
-    """The problems of the rows; with `skip_invalid_rows` the errors of others go to `invalid`.
+    """The problems of the rows; with `skip_invalid_rows`, the errors of invalid rows go to `invalid`.
 
-    `unread` counts the rows by the columns that a question may refer to and that are no part of the prompt.
+    `unread` counts the rows for each column that a question may refer to and that the prompt does not contain.
     """
     rows = iter(rows)
     for number in itertools.count():
@@ -206,7 +203,7 @@ def _valid(rows: Rows, source: Source, invalid: list[InvalidRow], unread: Counte
 
 
 def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, number: int = 0) -> Problem:
-    """One row as a problem. InvalidRow, which `where` begins, if that cannot be."""
+    """A row as a problem. InvalidRow, whose message begins with `where`, if the row is no problem."""
     if isinstance(row, Problem):
         return row if source.verifier == "auto" else replace(row, verifier=source.verifier)
     if not isinstance(row, Mapping):
@@ -219,22 +216,22 @@ def to_problem(row: Mapping[str, Any] | Problem, where: str, source: Source, num
     raw = needed(row, "answer", columns["answer"], where)
     if isinstance(raw, list) and len(raw) == 1:
         raw = raw[0]
-    known = isinstance(raw, str | int) or (isinstance(raw, float | Decimal) and math.isfinite(raw))
-    given = text_of(raw)
-    if not known or isinstance(raw, bool) or not given.strip():
+    is_scalar = isinstance(raw, str | int) or (isinstance(raw, float | Decimal) and math.isfinite(raw))
+    raw_text = text_of(raw)
+    if not is_scalar or isinstance(raw, bool) or not raw_text.strip():
         raise InvalidRow(where, "the answer must be text or a number", f", not {raw!r:.60}")
-    if given.strip() in NONE_GIVEN:
+    if raw_text.strip() in NONE_GIVEN:
         raise InvalidRow(where, "no answer", f": {raw!r} says that none is given, as in NuminaMath-1.5")
     if isinstance(images := row.get("images"), list) and images:
         raise InvalidRow(where, "images", ", and only text is read")
     name = str(first_value(row, columns["source"]) or "")
     text = prompt if isinstance(prompt, str) else str(prompt[-1]["content"])
     options = options_in(row)
-    answer, verifier, _ = answer_and_verifier(text, given, f"{name} {source.path}", options)
+    answer, verifier, _ = answer_and_verifier(text, raw_text, f"{name} {source.path}", options)
     if source.verifier != "auto":
         verifier = source.verifier
     if ":" in verifier:  # a custom verifier reads the reference answer itself
-        answer = after_hashes(given)
+        answer = after_hashes(raw_text)
     meta = row.get("meta") or row.get("extra_info") or {}
     meta = dict(meta) if isinstance(meta, Mapping) else {"meta": meta}
     if options is not None:

@@ -28,11 +28,11 @@ def load(data: Data, eval_source: Source | None, eval_count: int) -> tuple[list[
         train, held_out = _hold_out(train, eval_count)
         key += ", which is more than half" * (len(held_out) < eval_count)
     else:
-        held_out, more = _read(eval_source, data, "evaluate.source", eval_count)
-        notes += more
-        if data.verifier != "auto" and (others := {p.verifier for p in held_out} - {data.verifier}):
+        held_out, eval_notes = _read(eval_source, data, "evaluate.source", eval_count)
+        notes += eval_notes
+        if data.verifier != "auto" and (verifiers := {p.verifier for p in held_out} - {data.verifier}):
             notes.append(
-                f"{eval_source.path}: graded by {', '.join(sorted(others))}, and {data.path} by {data.verifier}; "
+                f"{eval_source.path}: graded by {', '.join(sorted(verifiers))}, and {data.path} by {data.verifier}; "
                 "evaluate.source.verifier names another grader"
             )
     sizes = (
@@ -40,9 +40,9 @@ def load(data: Data, eval_source: Source | None, eval_count: int) -> tuple[list[
     )
     notes.insert(0, f"problems: {sizes} ({key})")
     trained = set(map(_words, train))
-    if both := sum(_words(problem) in trained for problem in held_out):
+    if overlap := sum(_words(problem) in trained for problem in held_out):
         notes.append(
-            f"{both} of the {len(held_out)} problems to evaluate on are trained on, too: they are not held out"
+            f"{overlap} of the {len(held_out)} problems to evaluate on are trained on, too: they are not held out"
         )
     if data.messages == "question":
         return [question_only(p) for p in train], [question_only(p) for p in held_out], notes
@@ -56,20 +56,21 @@ def _read(source: Source, data: Data, key: str, eval_count: int = 0) -> tuple[li
     loaded = load_problems(source, key)
     if not eval_count or len(loaded) <= eval_count:
         return list(loaded), loaded.notes
-    first = f"{source.path}: the first {eval_count} of {len(loaded)} problems are evaluated on (evaluate.problems)"
-    return list(loaded)[:eval_count], [*loaded.notes, first]
+    note = f"{source.path}: the first {eval_count} of {len(loaded)} problems are evaluated on (evaluate.problems)"
+    return list(loaded)[:eval_count], [*loaded.notes, note]
 
 
 def _words(problem: Problem) -> str:
-    """The prompt as words: another line break or space does not make it another problem."""
-    given = problem.prompt
-    messages = [("user", given)] if isinstance(given, str) else [(m.get("role"), m.get("content")) for m in given]
+    """The prompt as words: other line breaks or spaces do not make it another problem."""
+    prompt = problem.prompt
+    messages = [("user", prompt)] if isinstance(prompt, str) else [(m.get("role"), m.get("content")) for m in prompt]
     return repr([(role, str(content).split()) for role, content in messages])
 
 
 def _hold_out(problems: list[Problem], count: int) -> tuple[list[Problem], list[Problem]]:
-    """The training problems, at least one, and `count` held-out ones; the default takes at most half."""
+    """The training problems, at least one, and `count` held-out ones; the default count takes at most half."""
     most = len(problems) // 2 if count == Evaluation.problems else len(problems) - 1
+    # The seed is 0 and not run.seed, so that runs with different seeds have the same held-out problems.
     order = random.Random(stream_seed(0, "held out")).sample(range(len(problems)), len(problems))
     train, held_out = order[min(count, most) :], order[: min(count, most)]
     return [problems[i] for i in sorted(train)], [problems[i] for i in sorted(held_out)]

@@ -1,5 +1,4 @@
-"""Prompts: how a question becomes the text that the policy continues, by a template of templates.toml,
-and its tokens."""
+"""Prompts: a question becomes the text that the policy continues, by a template of templates.toml, and its tokens."""
 
 import functools
 import re
@@ -23,9 +22,9 @@ MANY = 10_000  # from here on, tokenising takes seconds
 class Template:
     """`user` holds {QUESTION} once; `assistant` is the beginning of every response, put into the prompt.
 
-    As flat text (`chat` False): the parts that are not empty, an empty line between them, each behind its label. As
+    As flat text (`chat` False): the parts that are not empty, each after its label, with empty lines between them. As
     roles (`chat` True): through the tokenizer's chat template, `assistant` after the generation prompt. With a text of
-    `stop` a base model begins another question of its own; a chat model has end marks.
+    `stop` a base model begins another question; a chat model has end marks.
     """
 
     user: str = QUESTION
@@ -37,12 +36,12 @@ class Template:
     stop: tuple[str, ...] = NEXT_QUESTION
 
     def stop_texts(self, prompt: Any) -> tuple[str, ...]:
-        """Where a response to the rendered prompt ends; a thought may write such a line."""
+        """The texts that end a response to the rendered prompt; none for a thought, which may contain such a line."""
         return () if self.chat or not isinstance(prompt, str) or opens_thought(prompt) else tuple(self.stop)
 
 
 class ChatPrompt(str):
-    """A prompt that a chat template wrote: all its special tokens are in the text."""
+    """A prompt written by a chat template: all its special tokens are in the text."""
 
 
 TEMPLATES = {name: Template(**fields) for name, fields in packaged_table("diver.tasks", "templates.toml").items()}
@@ -50,7 +49,7 @@ TEMPLATES["paper-chat"] = replace(TEMPLATES["paper"], chat=True, user_label="", 
 
 
 def template_for(name: str, problems: Sequence[Problem], tokenizer: Any) -> str:
-    """The template that `name` stands for: auto is `chat_template_for` a model with a chat template, else plain."""
+    """The name of a template: auto becomes `chat_template_for` if the model has a chat template, else plain."""
     if name != "auto":
         return name
     return chat_template_for(problems) if getattr(tokenizer, "chat_template", None) else "plain"
@@ -80,7 +79,7 @@ def render(problem: Problem, template: str = "plain", tokenizer: Any = None) -> 
 
 
 def chat_messages(problem: Problem, layout: Template) -> list[dict[str, str]]:
-    """The messages that ask a problem: its own where its prompt is messages.
+    """The messages that ask a problem: its prompt, if that is messages.
 
     Raises:
         DiverError: the messages end with a response.
@@ -108,32 +107,32 @@ def _through_chat(tokenizer: Any, messages: list[dict[str, str]], prefix: str, w
 
 
 def between_turns(template: str, tokenizer: Any, ends: Iterable[int]) -> tuple[str, str]:
-    """What stands before and behind an observation, from the end of the policy's turn to the beginning of its next.
+    """The text before and after an observation, from the end of the policy's turn to the beginning of its next turn.
 
-    `ends` is the token that ended the policy's turn, or several of which one did: it is not repeated.
+    One of the tokens `ends` ended the policy's turn; it is not repeated.
 
     Raises:
-        DiverError: the chat template does not render a reply and what the environment answers.
+        DiverError: the chat template does not render a reply and an observation in turn.
     """
     layout, reply, observation = TEMPLATES[template], "diver-reply-7c1f", "diver-observation-7c1f"
     if not layout.chat:
         before, after = layout.user_label, layout.assistant_label + layout.assistant
         return f"\n\n{before}", f"\n\n{after}" if after else ""
-    said = [("user", "QUESTION"), ("assistant", reply), ("user", observation)]
-    messages = [{"role": role, "content": content} for role, content in said]
+    turns = [("user", "QUESTION"), ("assistant", reply), ("user", observation)]
+    messages = [{"role": role, "content": content} for role, content in turns]
     parts = _through_chat(tokenizer, messages, layout.assistant, f"the template {template!r}").split(reply)
     text = parts[-1]
     if [part.count(observation) for part in parts] != [0, 1]:
         raise DiverError(
             f"the template {template!r}: its chat template does not render messages in turn; choose 'plain'"
         )
-    ended = next((mark for end in ends if text.startswith(mark := tokenizer.decode([end]))), "")
-    before, _, after = text.removeprefix(ended).partition(observation)
+    end_mark = next((mark for end in ends if text.startswith(mark := tokenizer.decode([end]))), "")
+    before, _, after = text.removeprefix(end_mark).partition(observation)
     return before, after
 
 
 def check_used(variables: Mapping[str, Any], template: str, problems: Sequence[Problem], where: str) -> None:
-    """Raises DiverError for variables of a chat template that no prompt uses."""
+    """DiverError for variables of a chat template that no prompt uses."""
     if variables and not TEMPLATES[template].chat and all(isinstance(problem.prompt, str) for problem in problems):
         raise DiverError(
             f"{where}: the template {template!r} does not use the model's chat template; 'chat' and 'boxed' do"
@@ -141,9 +140,9 @@ def check_used(variables: Mapping[str, Any], template: str, problems: Sequence[P
 
 
 def with_chat_template_kwargs(tokenizer: Any, variables: Mapping[str, Any], where: str) -> Any:
-    """The tokenizer, whose chat template is given these variables from now on.
+    """The tokenizer, whose chat template gets these variables from now on.
 
-    DiverError, which begins with `where`, for one that the template does not mention: it would do nothing.
+    DiverError, whose message begins with `where`, for a variable that the template does not use.
     """
     templates = getattr(tokenizer, "chat_template", None) or ""
     text = "\n".join(templates.values()) if isinstance(templates, Mapping) else templates
@@ -159,18 +158,18 @@ def with_chat_template_kwargs(tokenizer: Any, variables: Mapping[str, Any], wher
 def encode(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     """Token ids of rendered prompts.
 
-    Where a flat prompt lacks the begin token that the tokenizer puts in front, it is put there, once. A chat template
-    writes its begin token into the text, or has none.
+    A flat prompt without the begin token of the tokenizer gets it in front. A chat template writes its begin token into
+    the text, or has none.
     """
     front = [i for i in tokenizer("")["input_ids"] if i == tokenizer.bos_token_id]
-    found: list[list[int]] = []
+    rows: list[list[int]] = []
     starts = range(0, len(texts), PART)
     for start in progress(starts, "tokenise prompts", "part") if len(texts) > MANY else starts:
         # verbose: callers bound the length themselves, so the tokenizer need not warn of it.
-        part = tokenizer([*texts[start : start + PART]], add_special_tokens=False, verbose=False)["input_ids"]
-        bare = (isinstance(text, ChatPrompt) for text in texts[start : start + PART])
-        found += [row if chat or row[:1] == front[:1] else front + row for row, chat in zip(part, bare, strict=True)]
-    return found
+        batch = tokenizer([*texts[start : start + PART]], add_special_tokens=False, verbose=False)["input_ids"]
+        chats = (isinstance(text, ChatPrompt) for text in texts[start : start + PART])
+        rows += [row if chat or row[:1] == front[:1] else front + row for row, chat in zip(batch, chats, strict=True)]
+    return rows
 
 
 class Prompted(NamedTuple):

@@ -24,27 +24,27 @@ All of them are held out or none; no problem is ever both. Installed packages ad
 
 
 def is_testbed(path: str) -> bool:
-    """Whether the path of a source names a testbed, whose problems are generated, and no function "maze:problems"."""
+    """Whether the path of a source names a testbed, whose problems are generated, not a function "maze:problems"."""
     name, _, task = path.partition(":")
     return name in TESTBEDS and (not task or TESTBEDS[name])
 
 
 def generate(source: Source, data: Data, count: int | None, *, held_out: bool, key: str = "data") -> list[Problem]:
-    """`count` problems of the testbed that `source` names, with its verifier; `key` is the source's in the recipe.
+    """`count` problems of the testbed that `source` names, with its verifier; `key` is its key in the recipe.
 
-    Without a count as many as the settings of the testbed say, in `data`.
+    Without a count, the settings of the testbed in `data` give the number.
     """
     if source.verifier != "auto":
         get_grader(source.verifier, f"{key}.verifier")
-    of_rows = ("columns", "skip_invalid_rows", "config", "split", "revision")
-    if given := [name for name in of_rows if getattr(source, name) != getattr(Source(), name)]:
-        raise DiverError(f"{key}.{given[0]}: is for problems that are read from rows; {source.path} generates its own")
+    row_keys = ("columns", "skip_invalid_rows", "config", "split", "revision")
+    if keys := [name for name in row_keys if getattr(source, name) != getattr(Source(), name)]:
+        raise DiverError(f"{key}.{keys[0]}: is for problems that are read from rows; {source.path} generates its own")
     name, _, task = source.path.partition(":")
     require(*EXTRAS.get(name, ()))
-    settings, named = getattr(data, name.replace("-", "_")), {"task": task} if task else {}
+    settings, arguments = getattr(data, name.replace("-", "_")), {"task": task} if task else {}
     if not (draw := PROBLEMS.get(name)):
         draw = _installed("testbeds", name, f"{key}.path = {name!r}")
-    problems = draw(settings, count or settings.problems, held_out=held_out, **named)[: source.limit]
+    problems = draw(settings, count or settings.problems, held_out=held_out, **arguments)[: source.limit]
     return problems if source.verifier == "auto" else [replace(p, verifier=source.verifier) for p in problems]
 
 
