@@ -101,9 +101,8 @@ class EndpointGenerator:
         # No proxy is used for a server on this machine: the proxy of a network cannot reach it.
         self._here = urlsplit(endpoint.url).hostname in ("127.0.0.1", "localhost", "::1")
         with asyncio.Runner() as runner:
-            self.name, self.owner = runner.run(
-                self._connect()
-            )  # `name` is the model's: a server may change its address
+            # The model's name identifies stored responses: the address of a server may change.
+            self.name, self.owner = runner.run(self._connect())
 
     @property
     def note(self) -> str:
@@ -175,7 +174,7 @@ class EndpointGenerator:
         )
 
     async def _connect(self) -> tuple[str, str]:
-        """The model and its owner. DiverError if the server is not up or, without a model name, serves several models.
+        """The model and its owner. DiverError if the server is not up, or not exactly one model is served or named.
 
         With a name, the first request decides: gateways, and servers that load on demand, serve more than they list.
         """
