@@ -99,9 +99,9 @@ class RowCache(DynamicCache):
         self.lengths[rows] = lengths
 
     def keep(self, rows: Tensor, going: int) -> None:
-        """Keep only `rows`, the first `going` of which take part: row i becomes row `rows[i]`.
+        """Keep only `rows`, the first `going` of which take part: the new row i is the old row `rows[i]`.
 
-        Rows that keep their place are not copied.
+        Rows that do not move are not copied.
         """
         moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero()[:, 0]
         columns = int(self.lengths.max())
@@ -130,7 +130,7 @@ class RowCache(DynamicCache):
         self.width = min(-(-longest // multiple) * multiple, self.limit)
         self.reserve(self.width)
         lengths = self.lengths[: self.going]
-        lengths.clamp_(max=self.width - 1)  # a finished row may exceed the width
+        lengths.clamp_(max=self.width - 1)  # a row that has ended may be longer than the width
         column, row = (torch.arange(n, device=lengths.device) for n in (self.width, self.going))
         last = lengths[:, None]
         self.places = row, lengths, (slice(None), 0)
@@ -206,7 +206,7 @@ MAX_MASKED = 1 << 26  # elements of the mask of one pass over the new tokens of 
 
 
 class Prefill(NamedTuple):
-    """Prompts after their pass through the model: their cache, the logits after each, and the place of each prompt."""
+    """Prompts after their pass through the model: the cache, the logits after each, and the row of each prompt."""
 
     cache: DynamicCache
     logits: Tensor
@@ -217,7 +217,7 @@ class Decoding:
     """The job and progress of each row, and the cache. The loop: `refill`, tokens by `logits`, `take`, `advance`.
 
     `job` is -1 for a free row; `count` is the number of sampled tokens. Tokens and their scores are stored in ring
-    buffers over steps, which are as long as the longest response may be.
+    buffers over steps, as long as the maximum length of a response.
 
     With `past` each job has one row, whose keys and values stay there for the next turn.
     """
@@ -280,7 +280,7 @@ class Decoding:
         return True
 
     def _begin(self, rows: np.ndarray, jobs: np.ndarray) -> None:
-        """Give these jobs to these rows."""
+        """Assign these jobs to these rows."""
         new_jobs = [self.jobs[job] for job in jobs]
         self.job[rows], self.count[rows] = jobs, 0
         self.limit[rows], self.seeds[rows] = [job.limit for job in new_jobs], [job.seed for job in new_jobs]

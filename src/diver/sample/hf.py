@@ -64,8 +64,9 @@ def greedy(logp: Tensor) -> Tensor:
 class HFGenerator:
     """See `diver.sample.base.Generator`.
 
-    An evaluation runs all requests, those in `have` included, in segments, and a segment is always run completely. So
-    on the same machine, a killed and resumed evaluation equals an uninterrupted one to the last bit.
+    All requests of an evaluation, those in `have` included, are cut into segments. A segment is run completely, or
+    skipped if `have` has all of it. So on the same machine, a killed and resumed evaluation equals an uninterrupted one
+    to the last bit.
 
     Args:
         policy: the model and its tokenizer.

@@ -1,4 +1,4 @@
-"""From mini-batches of whole groups to micro-batches under a token budget, and the model's pass over one of them.
+"""From mini-batches of complete groups to micro-batches under a token budget, and the model's pass over one of them.
 
 `before_responses` runs a micro-batch as one row of tokens [1, N]: each distinct prompt once, then the responses without
 padding. This is possible because only the attention of a model relates tokens to one another. The attention gathers the

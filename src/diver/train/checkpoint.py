@@ -143,7 +143,7 @@ def without_arrays(state: State) -> tuple[State, list[np.ndarray]]:
 
 
 def read_state(path: Path) -> State:
-    """The state in the folder `path`; empty if the method kept none."""
+    """The state in the folder `path`; empty if the method has none."""
     if not (path / STATE).is_file():
         return {}
     array = np.fromfile(path / ARRAYS, "<i4") if (path / ARRAYS).is_file() else np.empty(0, np.int32)

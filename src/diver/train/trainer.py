@@ -1,4 +1,4 @@
-"""Training, to be read top to bottom: sample whole groups, verify, shape, update.
+"""Training, to be read top to bottom: sample groups, verify, shape, update.
 
 for each rollout step:
     groups = sample(problems)          # G responses to each

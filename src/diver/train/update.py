@@ -1,9 +1,9 @@
-"""The update: mini-batches of whole groups, each one optimizer step (paper eq. 1).
+"""The update: mini-batches of complete groups, each one optimizer step (paper eq. 1).
 
 The gradient of a mini-batch does not depend on how it is cut into micro-batches. Every token carries the weight that
 the complete mini-batch gives it. A loss that selects tokens does so over all tokens of the mini-batch first, in a pass
 without gradient. Rows without a gradient (`PolicyLoss.has_gradient`) are not run through the model again. Their tokens
-still count in the weights and the selection, and a mini-batch of nothing but such rows still takes its optimizer step.
+still count in the weights and the selection, and a mini-batch with only such rows still takes its optimizer step.
 
 Replayed rollouts (`Method.replayed`) are spread over the mini-batches. They add a second term to the loss and do not
 change the weights of the sampled rollouts.
@@ -51,7 +51,7 @@ def response_logprobs(
     with torch.autocast(model.device.type, policy.precision, enabled=policy.precision is not None):
         if shares_prompts(model):
             hidden = before_responses(model, batch)
-        else:  # each row is padded and run with its own prompt
+        else:  # each row is padded and run with its prompt; the state before a token predicts it
             inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.position}
             hidden = hidden_states(model, **inputs, use_cache=False)[:, -mask.shape[1] - 1 : -1][mask]
         logprobs, entropies = token_logprobs(
@@ -210,6 +210,7 @@ def update(
         lengths = torch.tensor([r.length for g in mini_batch for r in g.rollouts])
         rows = rows_of(mini_batch, row_weights(lengths, loss.aggregation).tolist())
         selected = None
+        # In the first mini-batch the policy equals the sampler, so a loss that does not select on-policy selects none.
         if loss.selects_tokens and i == 0 and not loss.selects_on_policy:
             selected = torch.zeros(int(lengths.sum()), dtype=torch.bool, device=policy.model.device)
         elif loss.selects_tokens:
