@@ -175,8 +175,8 @@ def update(
         state: the state of the run, saved with the checkpoints. A loss with an anchor stores it there.
         replayed: groups of earlier steps, whose metrics are `replay/*`. All `policy/*` describe the sampled groups
             alone, except `policy/grad_norm`, which describes both.
-        reweighed: sets the advantages of replayed groups, given them with their old log-probs and with those of the
-            policy (`Method.reweighed`).
+        reweighed: called with the replayed groups, and with these groups under the policy's log-probs; returns them
+            with their advantages (`Method.reweighed`).
     """
     random = torch.Generator().manual_seed(seed)
     budget = config.micro_batch_tokens
