@@ -22,10 +22,10 @@ BOOLEANS = {"true": True, "false": False}
 def parse(kind: type[T], command: str, args: Sequence[str], common: Mapping[str, str] = MappingProxyType({})) -> T:
     """The settings of `kind` from the words after `command`.
 
-    --help prints `help_text`, in which `common` has the options that people use, and exits; --help all prints all.
+    --help prints `help_text` with the options in `common`, which people use most, and exits. --help all prints all.
 
     Raises:
-        DiverError: names the option and what would be right.
+        DiverError: names the wrong option and its choices.
     """
     if not HELP.isdisjoint(args):
         print(help_text(kind, command, common, everything="all" in args))
@@ -46,7 +46,7 @@ def parse(kind: type[T], command: str, args: Sequence[str], common: Mapping[str,
 
 
 def checked(source: object, make: Callable[[], T]) -> T:
-    """Return what `make` returns. Its DiverError then begins with `source`, a file or the command line."""
+    """Call `make`, and let its DiverError begin with `source`, a file or the command line."""
     try:
         return make()
     except DiverError as e:
@@ -64,21 +64,22 @@ def assigned(
     Args:
         table: nested tables.
         args: `--key value` or `--key=value`, with - or _ in keys. A boolean needs no value. A tuple takes the words up
-            to the next flag. A table of any keys takes pairs of words, or `--key.NAME value`; a second flag adds to it.
+            to the next flag. A table with free keys takes pairs of words, or `--key.NAME value`. A second flag adds to
+            the table.
         kinds: the annotation of each setting, by its dotted key.
         short: short forms of flags.
 
     Returns:
         A copy of `table` with the values, and the words that belong to no flag.
     """
-    result, others, words = copy.deepcopy({**table}), list[str](), deque(args)
-    given: set[tuple[str, ...]] = set()  # the keys of the flags so far, and of their tables
+    result, unassigned, words = copy.deepcopy({**table}), list[str](), deque(args)
+    assigned_keys: set[tuple[str, ...]] = set()  # the keys of earlier flags, and of their tables
     while words:
         word = words.popleft()
         flag, equals, text = word.partition("=")
         keys, kind = _setting(short.get(flag, flag), kinds)
         if not keys:
-            others.append(word)
+            unassigned.append(word)
             continue
         single = not is_table(kind) and typing.get_origin(plain(kind)) is not tuple
         values = [text] if equals else []
@@ -95,46 +96,46 @@ def assigned(
         for key in tables:
             inner = inner.setdefault(key, {})
         value = _value(values, kind)
-        inner[name] = {**inner[name], **value} if is_table(kind) and (*keys,) in given else value
-        given |= {(*keys,), (*tables,)}
-    return result, others
+        inner[name] = {**inner[name], **value} if is_table(kind) and (*keys,) in assigned_keys else value
+        assigned_keys |= {(*keys,), (*tables,)}
+    return result, unassigned
 
 
 def _setting(flag: str, kinds: Mapping[str, Any]) -> tuple[list[str], Any]:
     """The keys and the annotation of the setting that a flag assigns; no keys if there is no such setting."""
-    given = flag.removeprefix("--")
-    key = given.replace("-", "_")
-    if given != flag and key in kinds:
+    option = flag.removeprefix("--")
+    key = option.replace("-", "_")
+    if option != flag and key in kinds:
         return key.split("."), kinds[key]
     table = next((name for name, kind in kinds.items() if is_table(kind) and key.startswith(f"{name}.")), None)
-    if given == flag or table is None:
+    if option == flag or table is None:
         return [], None
-    name, of = given[len(table) + 1 :], typing.get_args(plain(kinds[table]))[1]
-    if not dataclasses.is_dataclass(of):
-        return [*table.split("."), name], of
-    name, _, last = name.rpartition(".")  # a name may have dots and dashes of its own
+    name, value_kind = option[len(table) + 1 :], typing.get_args(plain(kinds[table]))[1]
+    if not dataclasses.is_dataclass(value_kind):
+        return [*table.split("."), name], value_kind
+    name, _, last = name.rpartition(".")  # a name may contain dots and dashes
     last = last.replace("-", "_")
-    return [*table.split("."), name, last], next((o.kind for o in options(of) if o.key == last), str)
+    return [*table.split("."), name, last], next((o.kind for o in options(value_kind) if o.key == last), str)
 
 
 def _value(texts: Sequence[str], kind: Any) -> Any:
     """Convert texts to a value of this annotation. A text that does not fit is returned unchanged and refused later."""
-    core, of = plain(kind), typing.get_args(plain(kind))
+    core, kinds = plain(kind), typing.get_args(plain(kind))
     if is_table(kind):
         if len(texts) % 2:
             raise DiverError(f"command line: {' '.join(texts)}: must be pairs, NAME value NAME value")
-        return {name: _value([text], of[1]) for name, text in zip(texts[::2], texts[1::2], strict=True)}
+        return {name: _value([text], kinds[1]) for name, text in zip(texts[::2], texts[1::2], strict=True)}
     if typing.get_origin(core) is tuple:
-        if _choices(kind):  # a text of commas alone is kept, and refused as no choice
-            texts = [part for text in texts if text for part in listed(text) or [text]]
-        return [_value([text], of[0]) for text in texts]
+        if _choices(kind):  # a text with only commas is returned, and refused later as no choice
+            texts = [word for text in texts if text for word in listed(text) or [text]]
+        return [_value([text], kinds[0]) for text in texts]
     text = texts[0] if texts else "true"
-    if bool in (core, *of) and text.lower() in BOOLEANS:
+    if bool in (core, *kinds) and text.lower() in BOOLEANS:
         return BOOLEANS[text.lower()]
     if NoneType in typing.get_args(kind) and text == "None":
         return None
     for number in (int, float):
-        if number in (core, *of):
+        if number in (core, *kinds):
             with contextlib.suppress(ValueError):
                 return number(text)
     return text
@@ -142,5 +143,5 @@ def _value(texts: Sequence[str], kind: Any) -> Any:
 
 def _choices(kind: Any) -> set[str]:
     """The words that a tuple may have, if they are choices, as in `--figures pdf,png` and `--figures pdf png`."""
-    of = typing.get_args(plain(kind))
-    return {*typing.get_args(of[0])} if of and typing.get_origin(of[0]) is typing.Literal else set()
+    kinds = typing.get_args(plain(kind))
+    return {*typing.get_args(kinds[0])} if kinds and typing.get_origin(kinds[0]) is typing.Literal else set()

@@ -1,4 +1,4 @@
-"""The help of a command, from its settings class: one screen of the options that people use, or all of them."""
+"""The help of a command, from its settings class: one screen of the most used options, or all of them."""
 
 import ast
 import dataclasses
@@ -53,25 +53,25 @@ def help_text(
     Args:
         settings: A settings class, or an instance whose values are the defaults.
         command: What the usage begins with, such as `diver eval`.
-        common: The options that people use: title of a group -> keys with spaces between. Without any, all are shown.
+        common: The most used options: title of a group -> keys with spaces between. If empty, all options are shown.
         everything: Show all options, by table.
         underscores: Write - in the names of options as _.
         short: Short forms of options, `--model` -> `--model.path`, which the screen of common options shows.
     """
-    known = {option.key: option for option in options(settings)}
-    positional = [argument(option, usage=True) for option in known.values() if is_positional(option)]
+    by_key = {option.key: option for option in options(settings)}
+    positional = [argument(option, usage=True) for option in by_key.values() if is_positional(option)]
     lines = [f"usage: {' '.join([command, *positional, '[OPTIONS]'])}", ""]
     lines += described(inspect.getdoc(settings) or "")
     brief = bool(common) and not everything
-    groups = {f"{title}:": [known[key] for key in keys.split()] for title, keys in common.items()}
+    groups = {f"{title}:": [by_key[key] for key in keys.split()] for title, keys in common.items()}
     names = {key.removeprefix("--"): flag for flag, key in (short or {}).items() if brief}
-    lines += listed(groups if brief else tables(known.values()), names, brief=brief, underscores=underscores)
+    lines += listed(groups if brief else tables(by_key.values()), names, brief=brief, underscores=underscores)
     end = [f"{' '.join(command.split()[:2])} --help all shows all options."] if brief else []
     return "\n".join([*lines, *end]).rstrip()
 
 
 def described(doc: str) -> list[str]:
-    """The paragraphs of a docstring, an empty line after each. Indented ones are examples and are kept."""
+    """The paragraphs of a docstring, with an empty line after each. Indented ones are examples and are not wrapped."""
     lines: list[str] = []
     for paragraph in doc.split("\n\n"):
         is_example = paragraph.startswith("    ")
@@ -95,13 +95,13 @@ def listed(
 
 
 def tables(known: Iterable[Option]) -> dict[str, list[Option]]:
-    """The options by their table, under its name and the first sentence of its class; those without one come first."""
-    found: dict[str, list[Option]] = {"options:": []}
+    """The options by table, under its name and the first sentence of its class; options without a table come first."""
+    by_table: dict[str, list[Option]] = {"options:": []}
     for option in known:
         table, dot, _ = option.key.rpartition(".")
-        what = SENTENCE.split(" ".join((inspect.getdoc(option.owner) or "").split()))[0]
-        found.setdefault(f"{table}: {what}" if dot else "options:", []).append(option)
-    return found
+        summary = SENTENCE.split(" ".join((inspect.getdoc(option.owner) or "").split()))[0]
+        by_table.setdefault(f"{table}: {summary}" if dot else "options:", []).append(option)
+    return by_table
 
 
 def _flag(option: Option, names: Mapping[str, str], underscores: bool) -> str:

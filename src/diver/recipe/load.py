@@ -42,35 +42,38 @@ def load_recipe(path: Path, flags: Sequence[str] = ()) -> Recipe:
 def parse_arguments(
     kind: type[T], args: Sequence[str], command: str, common: Mapping[str, str] = MappingProxyType({})
 ) -> T:
-    """`kind` from the words after `command`: RECIPE.toml and flags, in any order. --help prints the help, of `common`,
-    and exits.
+    """`kind` from the words after `command`: RECIPE.toml and flags, in any order.
 
-    A flag that names a method replaces the whole table [method] of the file. The recipe is valid without the flags and
-    with them, or DiverError names the file or the command line, the key and its choices.
+    --help prints the help, with the options in `common`, and exits. A flag that names a method replaces the complete
+    table [method] of the file.
+
+    Raises:
+        DiverError: the recipe is invalid, without the flags or with them; names the file or the command line, the key
+            and its choices.
     """
     path, flags = split(args)
     if path is None and HELP.isdisjoint(flags):
         raise DiverError(f"name a recipe: {command} recipes/quickstart.toml")
     table = read_toml(path) if path else {}
     names, _ = assigned({}, flags, dict.fromkeys(NAMES, str), SHORT)
-    named = override(table, names)
-    default: Any = kind(recipe=checked("command line", lambda: Recipe(**make_sections(named))))
+    with_names = override(table, names)
+    default: Any = kind(recipe=checked("command line", lambda: Recipe(**make_sections(with_names))))
     if not HELP.isdisjoint(flags):
         everything, usage = "all" in flags, f"{command} {path or 'RECIPE.toml'}"
         print(help_text(default, usage, common, everything=everything, underscores=True, short=SHORT))
         raise SystemExit(0)
     kinds = {option.key: option.kind for option in options(default)}
-    given, unknown = assigned(named, flags, kinds, SHORT)
+    values, unknown = assigned(with_names, flags, kinds, SHORT)
     errors = Errors()
     for word in [word for word in unknown if word.startswith("--")] or unknown[:1]:
         with errors.collected():
             _refuse(word, kinds, names)
     errors.raise_found()
-    if unused := [key for key in flatten(table) if key not in flatten(given)]:
+    if unused := [key for key in flatten(table) if key not in flatten(values)]:
         print(f"{path}: {', '.join(unused)} not used: the command line gives others", file=sys.stderr)
-    sections = {name: given.pop(name) for name in SECTIONS if name in given}
+    sections = {name: values.pop(name) for name in SECTIONS if name in values}
     recipe = checked("command line" if flags else path, lambda: make_recipe(sections))
-    return dataclasses.replace(read(kind, given, "command line: "), recipe=recipe)
+    return dataclasses.replace(read(kind, values, "command line: "), recipe=recipe)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -99,7 +102,7 @@ def _refuse(word: str, kinds: Mapping[str, Any], names: Mapping[str, Any]) -> No
     """Raises DiverError for an unknown flag; if it names a section, the message has the keys of that section."""
     key = word.removeprefix("--").partition("=")[0].replace("-", "_")
     if word.startswith("--") and (meant := _meant(key, kinds)):
-        raise DiverError(f"command line: {word!r}: did you mean {' or '.join(f'--{known}' for known in meant)}?")
+        raise DiverError(f"command line: {word!r}: did you mean {' or '.join(f'--{choice}' for choice in meant)}?")
     if word.startswith("--") and "." in key:
         table, _ = assigned(names, [f"--{key}="], {key: str})
         checked("command line", lambda: make_sections(table))
@@ -111,27 +114,27 @@ def _meant(flag: str, kinds: Iterable[str]) -> list[str]:
     *tables, name = flag.lower().split(".")
     keys = {key: key.rpartition(".")[2] for key in kinds if "." in key}
     if not tables:  # the refusal of a section lists its keys
-        # Settings of the models of metrics, such as their batch, are not meant by one word.
+        # A single word does not mean a setting of a metric's model, such as its batch.
         keys = {key: last for key, last in keys.items() if key.count(".") < 3}
-        others = [short[2:] for short in SHORT] + [key for key in kinds if "." not in key]
+        flag_names = [short[2:] for short in SHORT] + [key for key in kinds if "." not in key]
         initials = {
-            "".join(part[0] for part in last.split("_")): last for last in reversed(keys.values()) if "_" in last
+            "".join(word[0] for word in last.split("_")): last for last in reversed(keys.values()) if "_" in last
         }
-        parts = {part: last for last in reversed(keys.values()) for part in last.split("_")}
-        name = initials.get(name) or nearest(name, [*keys.values(), *others]) or parts.get(name, "")
-        if name in others:
+        words = {word: last for last in reversed(keys.values()) for word in last.split("_")}
+        name = initials.get(name) or nearest(name, [*keys.values(), *flag_names]) or words.get(name, "")
+        if name in flag_names:
             return [name]
-    same = [key for key, last in keys.items() if last == name]
-    level = len(tables) or min((key.count(".") for key in same), default=0)
-    return [key for key in same if key.count(".") == level][:2]
+    matches = [key for key, last in keys.items() if last == name]
+    level = len(tables) or min((key.count(".") for key in matches), default=0)
+    return [key for key in matches if key.count(".") == level][:2]
 
 
 def parse_seeds(text: str) -> list[int]:
-    """0..4 as 0, 1, 2, 3, 4; 0,3,7 as they are. DiverError for anything else."""
+    """Seeds of the form 0..4 (0, 1, 2, 3, 4) or 0,3,7. DiverError for anything else."""
     seeds: list[int] = []
     if re.fullmatch(r"\d+\.\.\d+|\d+(, *\d+)*", text, re.ASCII):
         first, dots, last = text.partition("..")
-        seeds = [*range(int(first), int(last) + 1)] if dots else [int(part) for part in text.split(",")]
+        seeds = [*range(int(first), int(last) + 1)] if dots else [int(number) for number in text.split(",")]
     if not seeds or len({*seeds}) < len(seeds):
         raise DiverError(f"--seeds {text}: must be FIRST..LAST or different numbers with commas, such as 0..4 or 0,3,7")
     return seeds

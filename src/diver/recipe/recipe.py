@@ -47,9 +47,9 @@ class Recipe:
     def identity(self) -> dict[str, Any]:
         """The settings that a resumed run must not change, by dotted key.
 
-        They are all but steps, folder, engine, loggers, [verl], [trl] and MACHINE. Only the last part of a path is
-        compared, so the folder of a model or data set may move. Its content and the engine are compared by
-        `diver.recipe.run`.
+        These are all settings but steps, folder, engine, loggers, [verl], [trl] and MACHINE. Only the last component of
+        a path is compared, so the folder of a model or data set may move. `diver.recipe.run` compares its content and
+        the engine.
         """
         return identity(dataclasses.asdict(self))
 
@@ -66,9 +66,9 @@ MACHINE = frozenset(
 def identity(sections: Mapping[str, Any]) -> dict[str, Any]:
     """`Recipe.identity` of some sections of a recipe, given as tables."""
     skipped = ("train.steps", "run.folder", "run.engine", "log.", "verl.", "trl.")
-    settings = {k: v for k, v in flatten(sections).items() if not k.startswith(skipped) and k not in MACHINE}
-    paths = {k: Path(v).name for k, v in settings.items() if k.endswith((".path", ".model")) and isinstance(v, str)}
-    return {**settings, **paths}
+    compared = {k: v for k, v in flatten(sections).items() if not k.startswith(skipped) and k not in MACHINE}
+    paths = {k: Path(v).name for k, v in compared.items() if k.endswith((".path", ".model")) and isinstance(v, str)}
+    return {**compared, **paths}
 
 
 SECTIONS: dict[str, Any] = {field.name: type(field.default) for field in dataclasses.fields(Recipe)}
@@ -99,8 +99,8 @@ def check(recipe: Recipe) -> None:
 def override(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The recipe `table` with the keys of `changes`.
 
-    If `changes` names a method, it replaces the complete table [method], so a baseline does not inherit the settings of
-    the recipe's method. A loss replaces [method.loss], so GSPO does not inherit the clip of GRPO. Another task does not
+    A method in `changes` replaces the complete table [method], so a baseline does not inherit the settings of the
+    recipe's method. A loss replaces [method.loss], so GSPO does not inherit the clip of GRPO. Another task does not
     inherit the sizes of the recipe's task.
     """
     method = changes.get("method", {})
@@ -117,10 +117,10 @@ def override(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 
 def make_sections(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Each section on its own; `Recipe` validates them together. One DiverError names the errors of all sections."""
+    """Validate each section alone; `Recipe` validates them together. DiverError names the errors of all sections."""
     sections: dict[str, Any] = {}
     errors = Errors()
-    for name in sorted({**SECTIONS, **table}, key=SECTIONS.__contains__):  # unknown sections are told first
+    for name in sorted({**SECTIONS, **table}, key=SECTIONS.__contains__):  # errors of unknown sections come first
         body = table.get(name, {})
         with errors.collected():
             choose(name, SECTIONS, "section")

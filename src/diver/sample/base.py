@@ -29,7 +29,7 @@ class PromptTooLong(DiverError):
 
 
 class Request(NamedTuple):
-    """A response to sample: number `sample` of its problem, by the random stream `seed`, which no other request has."""
+    """A response to sample: number `sample` of its problem, drawn from the random stream `seed` of this request."""
 
     problem_id: str
     sample: int
@@ -45,7 +45,7 @@ class Request(NamedTuple):
 class Generation:
     """The response to a request; `rollout.index` is `sample`.
 
-    `count` is above 1 only in the prefix tree: that many samples, from number `sample` on, are this response.
+    In the prefix tree, `count` samples from number `sample` on have this response. Elsewhere `count` is 1.
     """
 
     problem_id: str
@@ -125,6 +125,6 @@ def prompts_that_fit(prompts: Mapping[str, Prompt], generator: Any) -> dict[str,
 def is_truncated(tokens: Sequence[int], limit: int, ends: Container[int], room: float = math.inf) -> bool:
     """Whether a response reached its limit of policy tokens without an end token, or the `room` that its prompt leaves.
 
-    A server may keep the last position of its context free, so a response of one token less has reached it, too.
+    A server may leave the last position of its context free, so one token less than `room` is also the limit.
     """
     return len(tokens) >= min(limit, max(1, room - 1)) and tokens[-1] not in ends

@@ -1,5 +1,5 @@
-"""Weights between two policies: base + alpha (trained - base), written as a model folder (WiSE-FT, arXiv 2109.01903; of
-reasoning models, arXiv 2504.10478).
+"""Weights between two policies: base + alpha (trained - base), written as a model folder (WiSE-FT, arXiv 2109.01903;
+for reasoning models arXiv 2504.10478).
 
 Weights between an untrained and a trained policy trade Pass@1 for Pass@k without training. Tensors are read and written
 in slices, so a model that does not fit into memory can be blended.
@@ -27,13 +27,17 @@ SLICE = 1 << 22  # numbers of a tensor in memory at a time: 16 MB in float32, of
 RECORD = "blend.json"
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 COPIED = (".json", ".model", ".jinja", ".txt")  # configuration, tokenizer and chat template
-NOT_COPIED = {"method.json", "checksums.json", "trainer_state.json"}  # a checkpoint's, which a model lacks
+NOT_COPIED = {
+    "method.json",
+    "checksums.json",
+    "trainer_state.json",
+}  # files of a checkpoint that are not part of the model
 FACTOR_A, FACTOR_B = {"lora_A", "lora_embedding_A"}, {"lora_B", "lora_embedding_B"}  # in names of LoRA's matrices
-PLAIN_STARTS = (True, False, "gaussian", "eva")  # values of init_lora_weights that leave the base model's weights
+PLAIN_STARTS = (True, False, "gaussian", "eva")  # values of init_lora_weights that do not change the base model
 
 
 class Stored(NamedTuple):
-    """Where a tensor lies: its file, its first byte there, its dtype in safetensors' words, and its shape."""
+    """Where a tensor is stored: its file, its first byte, its dtype as named by safetensors, and its shape."""
 
     file: Path
     start: int
@@ -44,9 +48,9 @@ class Stored(NamedTuple):
 def blend(base: Path, trained: Path, alpha: float, out: Path) -> None:
     """Write the policy at `alpha` between `base` (0) and `trained` (1) to the new folder `out`, complete or not at all.
 
-    Weights have the dtype and the files of `trained`, from which configuration and tokenizer are copied. 0 copies the
-    model `base` and 1 `trained`. LoRA adapters are scaled: the product of their matrices, so B, times alpha. blend.json
-    has the sources.
+    Weights have the dtype and the files of `trained`, from which configuration and tokenizer are copied. Alpha 0 copies
+    the model `base`, and 1 copies `trained`. LoRA adapters are scaled: B is multiplied by alpha, and so is the product
+    of the two matrices. blend.json has the sources.
 
     Raises:
         DiverError: `out` exists, or the policies cannot be blended (`check`).
@@ -56,11 +60,11 @@ def blend(base: Path, trained: Path, alpha: float, out: Path) -> None:
     check(base, trained)
     adapters = (trained / ADAPTERS).is_file()
     source = base if alpha == 0 and not adapters else trained
-    mine, theirs = ({} if adapters else tensors(base)), tensors(trained)
+    before, after = ({} if adapters else tensors(base)), tensors(trained)
     partial = out.with_name(f".{out.name}.partial")
     make_folder(partial)
     with lock(partial) as locked:
-        for path in partial.iterdir():  # what a kill left
+        for path in partial.iterdir():  # files of a blend that was killed
             if path != Path(locked.name):
                 path.unlink()
         for path in source.iterdir():
@@ -68,7 +72,7 @@ def blend(base: Path, trained: Path, alpha: float, out: Path) -> None:
                 write_parts(partial / path.name, [path.read_bytes()])
         for file in weight_files(source):
             copied = alpha == 1 or source == base
-            write_parts(partial / file.name, _bytes(file) if copied else _blended(file, mine, theirs, alpha))
+            write_parts(partial / file.name, _bytes(file) if copied else _blended(file, before, after, alpha))
         sources = {name: f"{p.resolve()}@{fingerprint(p)}" for name, p in (("base", base), ("trained", trained))}
         write_text(partial / RECORD, to_json({"alpha": alpha, **sources}, indent=1) + "\n")
         Path(locked.name).unlink()
@@ -76,24 +80,24 @@ def blend(base: Path, trained: Path, alpha: float, out: Path) -> None:
 
 
 def check(base: Path, trained: Path) -> None:
-    """Refuse two policies without weights between them.
+    """Refuse two policies that cannot be blended.
 
     Raises:
-        DiverError: They have other tensors, shapes or tokenizers, weights in packed formats, or adapters that cannot be
+        DiverError: Their tensors, shapes or tokenizers differ, weights are in packed formats, or adapters cannot be
             scaled.
     """
     if (trained / ADAPTERS).is_file():
         _check_adapters(base, trained)
         return
-    mine, hint = tensors(base), "name the model that was trained"
+    base_tensors, hint = tensors(base), "name the model that was trained"
     for name, stored in tensors(trained).items():
-        if name not in mine:
+        if name not in base_tensors:
             raise DiverError(f"{base}: has no tensor {name}, which {trained} has; {hint}")
-        if mine[name].shape != stored.shape or not {mine[name].dtype, stored.dtype} <= DTYPES.keys():
-            kinds = " and ".join(f"{list(one.shape)} in {one.dtype}" for one in (mine[name], stored))
+        if base_tensors[name].shape != stored.shape or not {base_tensors[name].dtype, stored.dtype} <= DTYPES.keys():
+            kinds = " and ".join(f"{list(tensor.shape)} in {tensor.dtype}" for tensor in (base_tensors[name], stored))
             raise DiverError(f"{base} and {trained}: {name} is {kinds}, not one shape in F32, F16 or BF16; {hint}")
-    first, second = (load_configuration(Model(path=str(p))).tokenizer.get_vocab() for p in (base, trained))
-    if first != second:
+    before, after = (load_configuration(Model(path=str(p))).tokenizer.get_vocab() for p in (base, trained))
+    if before != after:
         raise DiverError(f"{base} and {trained}: their tokenizers differ; {hint}")
 
 
@@ -104,27 +108,27 @@ def _check_adapters(base: Path, folder: Path) -> None:
     if not plain or any((FACTOR_A | FACTOR_B).isdisjoint(name.split(".")) for name in tensors(folder)):
         more = "more than LoRA's A and B matrices (DoRA, biases, modules, PiSSA)"
         raise DiverError(f"{folder}: has {more}; merge the adapters into the model (merge_and_unload), and blend that")
-    named = Path(config.get("base_model_name_or_path") or base)
-    if (base / ADAPTERS).is_file() or (named.is_dir() and fingerprint(named) != fingerprint(base)):
-        raise DiverError(f"{folder}: has adapters of {named}, not of {base}; name the model that was trained")
+    named_base = Path(config.get("base_model_name_or_path") or base)
+    if (base / ADAPTERS).is_file() or (named_base.is_dir() and fingerprint(named_base) != fingerprint(base)):
+        raise DiverError(f"{folder}: has adapters of {named_base}, not of {base}; name the model that was trained")
 
 
 def model_folder(model: Model) -> Path:
-    """The folder of a policy on this machine; one on the hub is downloaded, or found in the cache."""
+    """The folder of a policy on this machine. A policy on the hub is downloaded, or taken from the cache."""
     folder = policy_folder(model.path) or Path(model.path).expanduser()
     return folder if folder.is_dir() else hub.download(model.path, model.revision)
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files with the weights of a folder that transformers loads. Others may lie beside them.
+    """The weight files that transformers loads from a folder, which may contain others.
 
     Raises:
-        DiverError: It has none, or not all that its index names.
+        DiverError: The folder has no weight file, or lacks one that its index names.
     """
-    one = folder / ("adapter_model.safetensors" if (folder / ADAPTERS).is_file() else "model.safetensors")
+    single = folder / ("adapter_model.safetensors" if (folder / ADAPTERS).is_file() else "model.safetensors")
     index = folder / "model.safetensors.index.json"
-    if one.is_file() or not index.is_file():
-        files = [one]
+    if single.is_file() or not index.is_file():
+        files = [single]
     else:
         files = sorted({folder / name for name in table(read_json(index), "weight_map").values()})
     if missing := [file.name for file in files if not file.is_file()]:
@@ -134,7 +138,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 def tensors(folder: Path) -> dict[str, Stored]:
     """The tensors of the weights of a folder by name. DiverError if a file is damaged."""
-    found = {}
+    by_name = {}
     for file in weight_files(folder):
         try:
             with safe_open(file, "np"):  # checks the header, and the size of the file
@@ -144,10 +148,10 @@ def tensors(folder: Path) -> dict[str, Stored]:
         with file.open("rb") as stream:
             size = struct.unpack("<Q", stream.read(8))[0]
             header = json.loads(stream.read(size))
-        header.pop("__metadata__", None)
-        for name, about in header.items():
-            found[name] = Stored(file, 8 + size + about["data_offsets"][0], about["dtype"], tuple(about["shape"]))
-    return found
+        header.pop("__metadata__", None)  # the only entry that is no tensor
+        for name, entry in header.items():
+            by_name[name] = Stored(file, 8 + size + entry["data_offsets"][0], entry["dtype"], tuple(entry["shape"]))
+    return by_name
 
 
 def _bytes(file: Path) -> Iterator[bytes]:
@@ -156,27 +160,27 @@ def _bytes(file: Path) -> Iterator[bytes]:
 
 
 def _blended(file: Path, base: Mapping[str, Stored], trained: Mapping[str, Stored], alpha: float) -> Iterator[bytes]:
-    """The bytes of `file`, a file of `trained`, with other numbers: the same header, then slice after slice."""
-    own = sorted((stored.start, name) for name, stored in trained.items() if stored.file == file)
+    """The bytes of `file`, a file of `trained`, with blended numbers: the same header, then slice after slice."""
+    in_file = sorted((stored.start, name) for name, stored in trained.items() if stored.file == file)
     with file.open("rb") as stream:
-        yield stream.read(own[0][0] if own else -1)
-    for _, name in own:
+        yield stream.read(in_file[0][0] if in_file else -1)
+    for _, name in in_file:
         stored = trained[name]
         total = math.prod(stored.shape)
         for first in range(0, total, SLICE):
             count = min(SLICE, total - first)
-            there = _read(stored, first, count)
+            trained_slice = _read(stored, first, count)
             if not base:
-                blended = there if FACTOR_B.isdisjoint(name.split(".")) else there * alpha
+                blended = trained_slice if FACTOR_B.isdisjoint(name.split(".")) else trained_slice * alpha
             else:
-                exact = torch.promote_types(there.dtype, torch.float32)
-                here = _read(base[name], first, count).to(exact)
-                blended = torch.lerp(here, there.to(exact), alpha).to(there.dtype)
+                exact = torch.promote_types(trained_slice.dtype, torch.float32)
+                base_slice = _read(base[name], first, count).to(exact)
+                blended = torch.lerp(base_slice, trained_slice.to(exact), alpha).to(trained_slice.dtype)
             yield blended.view(torch.uint8).numpy().tobytes()
 
 
 def _read(tensor: Stored, first: int, count: int) -> torch.Tensor:
-    """`count` numbers of a tensor from number `first` on. Read, not mapped: touched pages of a map count as memory."""
+    """Read `count` numbers of a tensor from number `first` on. It is not mapped: touched pages count as memory."""
     dtype = DTYPES[tensor.dtype]
     with tensor.file.open("rb") as stream:
         stream.seek(tensor.start + first * dtype.itemsize)

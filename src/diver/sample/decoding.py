@@ -1,6 +1,6 @@
-"""Rows that are decoded together, each with a response of its own; ended rows are given the next response to sample.
+"""Decode rows together, one response per row. A row that has ended begins the next response to sample.
 
-Where contexts grow turn by turn, `Past` keeps their keys and values, and a turn runs only the tokens that are new.
+If contexts grow turn by turn, `Past` keeps their keys and values, and a turn runs only the tokens that are new.
 """
 
 import copy
@@ -51,21 +51,21 @@ class RowCache(DynamicCache):
     """The key-value cache of rows that begin and end at different times.
 
     Row i holds the keys and values of its positions from column 0 on, without padding. So a new prompt takes the place
-    of an ended row at once, and a row never has more than its prompt and its limit. A step writes the columns that are
-    new in each row and reads those up to the longest one; a mask leaves out what a row does not have.
+    of an ended row at once, and a row never has more columns than its prompt and its limit. A step writes the new
+    columns of each row and reads all columns up to the longest row; a mask leaves out those beyond the end of a row.
 
-    `lengths` int64 [rows] are the positions that each row has cached; `limit` is the most that one may have. The first
-    `going` rows take part in a step; those behind are kept as they are.
+    `lengths` int64 [rows] are the numbers of cached positions; `limit` is their maximum. The first `going` rows take
+    part in a step; the rows behind them do not change.
 
-    On a CPU the capacity grows with what is used, up to `limit`: rows that end early cost no memory for their limit.
+    On a CPU the capacity grows with the longest row, up to `limit`: rows that end early need no memory for their limit.
     """
 
     def __init__(self, model: Any, rows: int, limit: int) -> None:
         super().__init__()
         self.config, self.limit, self.width, self.going = model.config.get_text_config(), limit, 0, rows
         # Under autocast, rotary embeddings leave keys in float32, and a `DynamicCache` stores everything in float32.
-        kind = model.device.type
-        self.dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else model.dtype
+        device_type = model.device.type
+        self.dtype = torch.get_autocast_dtype(device_type) if torch.is_autocast_enabled(device_type) else model.dtype
         self.lengths = torch.zeros(rows, dtype=torch.int64, device=model.device)
         self.places: tuple[Any, Any, Any] = ((), (), ())  # rows and columns of a step, and what is written there
         self.layers: list[Any] = []
@@ -74,98 +74,98 @@ class RowCache(DynamicCache):
         """Make room for this many columns."""
         if columns <= self.layers[0].keys.shape[2]:
             return
-        # On a GPU all at once: freed parts of other sizes would break its memory up.
-        at_once = self.lengths.device.type != "cpu"
-        capacity = self.limit if at_once else min(self.limit, columns + max(GROWTH, columns // 8))
+        # On a GPU the full capacity is reserved at once: freed blocks of growing sizes would fragment its memory.
+        in_full = self.lengths.device.type != "cpu"
+        capacity = self.limit if in_full else min(self.limit, columns + max(GROWTH, columns // 8))
         rows = len(self.lengths)
         for layer, name in itertools.product(self.layers, ("keys", "values")):
             old: Tensor = getattr(layer, name)[:rows]
             new = old.new_empty(rows, old.shape[1], capacity, old.shape[3])
             new[: len(old), :, : old.shape[2]] = old
-            # A column without a token has no weight in the attention, but 0 times garbage may be NaN.
+            # A column without a token has weight 0 in the attention, but 0 times uninitialised memory may be NaN.
             new[len(old) :] = 0
             new[: len(old), :, old.shape[2] :] = 0
             setattr(layer, name, new)
 
     def write(self, rows: Tensor, prefill: Any, prompt: Tensor, lengths: Tensor) -> None:
-        """Put prompt `prompt[i]` of a `DynamicCache`, which has `lengths[i]` positions, into row `rows[i]`."""
+        """Copy prompt `prompt[i]` of a `DynamicCache`, which has `lengths[i]` positions, into row `rows[i]`."""
         if not self.layers:
             self.layers = [RowLayer(self, layer.keys, layer.values) for layer in prefill.layers]
         columns = int(lengths.max())
         self.reserve(columns)
-        for own, filled in zip(self.layers, prefill.layers, strict=True):
-            own.keys[rows, :, :columns] = filled.keys[prompt, :, :columns].to(self.dtype)
-            own.values[rows, :, :columns] = filled.values[prompt, :, :columns].to(self.dtype)
+        for row_layer, prompt_layer in zip(self.layers, prefill.layers, strict=True):
+            row_layer.keys[rows, :, :columns] = prompt_layer.keys[prompt, :, :columns].to(self.dtype)
+            row_layer.values[rows, :, :columns] = prompt_layer.values[prompt, :, :columns].to(self.dtype)
         self.lengths[rows] = lengths
 
     def keep(self, rows: Tensor, going: int) -> None:
-        """Keep only `rows`, the first `going` of which take part: row i becomes row `rows[i]`.
+        """Keep only `rows`, the first `going` of which take part: the new row i is the old row `rows[i]`.
 
-        Rows that keep their place are not copied.
+        Rows that do not move are not copied.
         """
-        to = (rows != torch.arange(len(rows), device=rows.device)).nonzero()[:, 0]
+        moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero()[:, 0]
         columns = int(self.lengths.max())
         for layer in self.layers:
-            for x in (layer.keys, layer.values):
-                x[to, :, :columns] = x[rows[to], :, :columns]
+            for states in (layer.keys, layer.values):
+                states[moved, :, :columns] = states[rows[moved], :, :columns]
         self.lengths, self.going = self.lengths[rows], going
 
     def part(self, start: int, stop: int) -> "RowCache":
-        """These rows as a cache of their own, which writes into this one."""
-        part = copy.copy(self)
-        part.lengths, part.going, part.layers = self.lengths[start:stop], stop - start, []
+        """A cache of these rows alone, which shares the memory of this one."""
+        cache = copy.copy(self)
+        cache.lengths, cache.going, cache.layers = self.lengths[start:stop], stop - start, []
         for layer in self.layers:
-            own = copy.copy(layer)
-            own.cache, own.keys, own.values = part, layer.keys[start:stop], layer.values[start:stop]
-            part.layers.append(own)
-        return part
+            view = copy.copy(layer)
+            view.cache, view.keys, view.values = cache, layer.keys[start:stop], layer.values[start:stop]
+            cache.layers.append(view)
+        return cache
 
     def masks(self, longest: int, new: Tensor | None = None) -> Tensor | dict[str, Tensor]:
         """The attention mask of a step that adds one column, or `new[i]` columns to row i.
 
-        It has the form that the model's attention takes; layers with a sliding window have another one. `longest` is
+        It has the form that the model's attention takes. Layers with a sliding window have a second mask. `longest` is
         the length of the longest row after the step.
         """
-        step = ALIGNMENT if self.lengths.device.type == "cuda" else 1
-        self.width = min(-(-longest // step) * step, self.limit)
+        multiple = ALIGNMENT if self.lengths.device.type == "cuda" else 1
+        self.width = min(-(-longest // multiple) * multiple, self.limit)
         self.reserve(self.width)
         lengths = self.lengths[: self.going]
-        lengths.clamp_(max=self.width - 1)  # a finished row may exceed the width
+        lengths.clamp_(max=self.width - 1)  # a row that has ended may be longer than the width
         column, row = (torch.arange(n, device=lengths.device) for n in (self.width, self.going))
         last = lengths[:, None]
         self.places = row, lengths, (slice(None), 0)
         if new is not None:
-            each = torch.arange(int(new.max()), device=lengths.device)
-            last = last + each
-            row, position = (each < new[:, None]).nonzero(as_tuple=True)
+            offsets = torch.arange(int(new.max()), device=lengths.device)
+            last = last + offsets
+            row, position = (offsets < new[:, None]).nonzero(as_tuple=True)
             self.places = row, last[row, position], (row, position)
         seen = column <= last[..., None]
         if "flash" in (self.config._attn_implementation or ""):
-            return seen[:, 0]  # it is never given several new columns
-        window, types = getattr(self.config, "sliding_window", None), getattr(self.config, "layer_types", None)
+            return seen[:, 0]  # FlashAttention takes [rows, width]; `Decoding` never adds several columns with it
+        window, layer_types = getattr(self.config, "sliding_window", None), getattr(self.config, "layer_types", None)
         masks = [seen]
-        if window is not None and (not types or "sliding_attention" in types):
+        if window is not None and (not layer_types or "sliding_attention" in layer_types):
             masks.append(seen & (column > last[..., None] - window))
         full, *sliding = (torch.where(mask, 0.0, -torch.inf).to(self.dtype)[:, None] for mask in masks)
         if not sliding:
             return full
-        return {"full_attention": full, "sliding_attention": sliding[0]} if types else sliding[0]
+        return {"full_attention": full, "sliding_attention": sliding[0]} if layer_types else sliding[0]
 
 
 def in_front(going: np.ndarray) -> np.ndarray:
-    """The order of rows that puts those that are `going` first and moves as few of them as possible."""
+    """An order of rows in which the `going` rows come first and as few rows as possible move."""
     order, count = np.arange(len(going)), int(going.sum())
-    ended, late = np.flatnonzero(~going[:count]), count + np.flatnonzero(going[count:])
-    order[ended], order[late] = late, ended
+    ended, moving = np.flatnonzero(~going[:count]), count + np.flatnonzero(going[count:])
+    order[ended], order[moving] = moving, ended
     return order
 
 
 @dataclass
 class Past:
-    """Keys and values of contexts that grow turn by turn, between two turns; `limit` is the most positions of one.
+    """Keys and values between two turns, for contexts that grow turn by turn up to `limit` positions.
 
-    `job[i]` is the job of the last turn whose context row i of the cache has. Nothing is kept where the attention of
-    the model takes one new position per row only: each turn then runs whole contexts.
+    Row i of the cache has the context of job `job[i]` of the last turn. With FlashAttention, which takes only one new
+    position per row, nothing is cached, and each turn runs complete contexts.
     """
 
     limit: int
@@ -184,7 +184,7 @@ class Past:
 
 
 def check_layers(model: Any) -> None:
-    """DiverError if the model keeps anything between tokens but keys and values, or takes its masks in another form."""
+    """DiverError if the model caches more than keys and values, or takes its masks in an unsupported form."""
     if model.config._attn_implementation == "flex_attention":
         raise DiverError(
             "model.attention 'flex_attention': its block masks are not supported; choose sdpa, "
@@ -197,16 +197,16 @@ def check_layers(model: Any) -> None:
         raise DiverError(f"model type {model.config.model_type!r}: chunked attention is not supported")
 
 
-# Start new responses once this fraction of rows is free: their prompts take a pass of the model.
+# Start new responses once this fraction of rows is free: each start takes a pass of the model over prompts.
 REFILL_FRACTION = 1 / 16
-# Shrink the batch once this fraction of rows is free and no response is left to begin: the last rows move.
+# Shrink the batch once this fraction of rows is free and no response is left to begin: shrinking copies rows.
 COMPACT_FRACTION = 1 / 16
-MAX_PREFILL_TOKENS = 1 << 15  # in one pass, so that prompts need no more memory than the decoding
-MAX_MASKED = 1 << 26  # elements of the mask of one pass over new tokens of contexts
+MAX_PREFILL_TOKENS = 1 << 15  # tokens in one pass, so that prompts need no more memory than the decoding
+MAX_MASKED = 1 << 26  # elements of the mask of one pass over the new tokens of contexts
 
 
 class Prefill(NamedTuple):
-    """Prompts after their pass through the model: their cache, the logits after each, and the place of each prompt."""
+    """Prompts after their pass through the model: the cache, the logits after each, and the row of each prompt."""
 
     cache: DynamicCache
     logits: Tensor
@@ -216,10 +216,10 @@ class Prefill(NamedTuple):
 class Decoding:
     """The job and progress of each row, and the cache. The loop: `refill`, tokens by `logits`, `take`, `advance`.
 
-    `job` is -1 where a row is free; `count` are the tokens sampled. Tokens and their scores are kept in rings over
-    steps, which are as long as the longest response may be.
+    `job` is -1 for a free row; `count` is the number of sampled tokens. Tokens and their scores are stored in ring
+    buffers over steps, as long as the maximum length of a response.
 
-    With `past` each job has a row of its own, whose keys and values stay there for the next turn.
+    With `past` each job has one row, whose keys and values stay there for the next turn.
     """
 
     def __init__(
@@ -250,73 +250,72 @@ class Decoding:
             self.past.cache, self.past.job = self.cache, np.arange(rows)
 
     def refill(self) -> bool:
-        """Begin responses in free rows if enough are free; False when there is nothing left to do."""
+        """Begin responses in free rows if enough are free; False when all responses have ended."""
         free = np.flatnonzero(self.job < 0)
         if self.begun == len(self.jobs) or len(free) < REFILL_FRACTION * len(self.job):
             return bool((self.job >= 0).any())
         end, prefill = min(len(self.jobs), self.begun + len(free)), self.prefill
         while self.begun < end:
-            coming = self.jobs[self.begun : end]
-            if prefill is None or coming[0].prompt not in prefill.place:
-                prefill = self._run_prompts(list(dict.fromkeys(job.prompt for job in coming)))
-            n = next((i for i, job in enumerate(coming) if job.prompt not in prefill.place), len(coming))
-            jobs, rows, free = coming[:n], free[:n], free[n:]
-            self._begin(rows, np.arange(self.begun, self.begun + n))
+            waiting = self.jobs[self.begun : end]
+            if prefill is None or waiting[0].prompt not in prefill.place:
+                prefill = self._run_prompts(list(dict.fromkeys(job.prompt for job in waiting)))
+            count = next((i for i, job in enumerate(waiting) if job.prompt not in prefill.place), len(waiting))
+            jobs, rows, free = waiting[:count], free[:count], free[count:]
+            self._begin(rows, np.arange(self.begun, self.begun + count))
             row, source = self._on_device(rows), self._on_device([prefill.place[job.prompt] for job in jobs])
             self.cache.write(row, prefill.cache, source, self._on_device(self.prompt_length[rows]))
             if not len(self.logits):
                 self.logits = prefill.logits.new_zeros(len(self.job), prefill.logits.shape[1])
             self.logits[row] = prefill.logits[source]
-        # Responses to the last prompt that have not begun use the same pass.
-        last = self.jobs[end].prompt if end < len(self.jobs) else -1
-        if prefill is None or last not in prefill.place:
+        # Keep the pass of a prompt that has responses left to begin, so that it is not run again.
+        next_prompt = self.jobs[end].prompt if end < len(self.jobs) else -1
+        if prefill is None or next_prompt not in prefill.place:
             self.prefill = None
         elif len(prefill.place) == 1:
             self.prefill = prefill
         else:
-            index = self._on_device([prefill.place[last]])
+            index = self._on_device([prefill.place[next_prompt]])
             prefill.cache.batch_select_indices(index)
-            self.prefill = Prefill(prefill.cache, prefill.logits[index], {last: 0})
+            self.prefill = Prefill(prefill.cache, prefill.logits[index], {next_prompt: 0})
         return True
 
     def _begin(self, rows: np.ndarray, jobs: np.ndarray) -> None:
-        """Give these jobs to these rows."""
-        begun = [self.jobs[job] for job in jobs]
+        """Assign these jobs to these rows."""
+        new_jobs = [self.jobs[job] for job in jobs]
         self.job[rows], self.count[rows] = jobs, 0
-        self.limit[rows], self.seeds[rows] = [job.limit for job in begun], [job.seed for job in begun]
-        self.prompt_length[rows] = [len(self.prompts[job.prompt]) for job in begun]
+        self.limit[rows], self.seeds[rows] = [job.limit for job in new_jobs], [job.seed for job in new_jobs]
+        self.prompt_length[rows] = [len(self.prompts[job.prompt]) for job in new_jobs]
         self.begun += len(rows)
 
     def _go_on(self, cache: RowCache, jobs: np.ndarray) -> None:
-        """Row i goes on with the context of job `jobs[i]`: what the cache does not have of it is run, padded on the
-        right."""
+        """Continue the context of job `jobs[i]` in row i: its uncached tokens are run, padded on the right."""
         self.cache = cache
         self._begin(np.arange(len(jobs)), jobs)
         cache.reserve(int(self.prompt_length.max()))
         cached = cache.lengths.tolist()
-        new = [self.prompts[self.jobs[job].prompt][n:] for job, n in zip(jobs, cached, strict=True)]
-        tokens = min(MAX_PREFILL_TOKENS, MAX_MASKED // int(self.prompt_length.max()))
-        at_once, logits = max(1, tokens // max(map(len, new))), []
-        for start in range(0, len(jobs), at_once):
-            some = new[start : start + at_once]
-            part, widest = cache.part(start, start + len(some)), max(map(len, some))
-            count = self._on_device([len(ids) for ids in some])
-            row, last = torch.arange(len(some), device=count.device), part.lengths + count - 1
-            place = part.lengths[:, None] + torch.arange(widest, device=count.device)
+        new_tokens = [self.prompts[self.jobs[job].prompt][n:] for job, n in zip(jobs, cached, strict=True)]
+        budget = min(MAX_PREFILL_TOKENS, MAX_MASKED // int(self.prompt_length.max()))
+        chunk_rows, logits = max(1, budget // max(map(len, new_tokens))), []
+        for start in range(0, len(jobs), chunk_rows):
+            chunk = new_tokens[start : start + chunk_rows]
+            chunk_cache, widest = cache.part(start, start + len(chunk)), max(map(len, chunk))
+            count = self._on_device([len(ids) for ids in chunk])
+            row, last = torch.arange(len(chunk), device=count.device), chunk_cache.lengths + count - 1
+            positions = chunk_cache.lengths[:, None] + torch.arange(widest, device=count.device)
             hidden = hidden_states(
                 self.model,
-                input_ids=self._on_device([ids + [0] * (widest - len(ids)) for ids in some]),
-                attention_mask=part.masks(int(last.max()) + 1, new=count),
-                position_ids=place.minimum(last[:, None]),  # the model may have no position beyond
-                past_key_values=part,
+                input_ids=self._on_device([ids + [0] * (widest - len(ids)) for ids in chunk]),
+                attention_mask=chunk_cache.masks(int(last.max()) + 1, new=count),
+                position_ids=positions.minimum(last[:, None]),  # padding: the model may have no position beyond
+                past_key_values=chunk_cache,
                 use_cache=True,
             )
-            part.lengths += count  # and with them those of `cache`
+            chunk_cache.lengths += count  # a view: changes those of `cache` too
             logits.append(logits_of(self.model, hidden[row, count - 1]))
         self.logits = torch.cat(logits)
 
     def _run_prompts(self, prompts: list[int]) -> Prefill:
-        """Run as many of these prompts as one pass takes, padded on the right. Causal attention ignores the padding."""
+        """Run as many of these prompts as fit in a pass, padded on the right. Causal attention ignores the padding."""
         widest = max(len(self.prompts[p]) for p in prompts)
         prompts = prompts[: max(1, MAX_PREFILL_TOKENS // widest)]
         ids = [self.prompts[p] + [0] * (widest - len(self.prompts[p])) for p in prompts]
@@ -327,7 +326,7 @@ class Decoding:
         return Prefill(cache, logits, {p: i for i, p in enumerate(prompts)})
 
     def take(self, token: Tensor, logprob: Tensor, entropy: Tensor) -> None:
-        """Record one token of each row; a row that ends with it becomes free. Each argument has the shape [rows]."""
+        """Record one token of each row; a row that ends with it becomes free. Each argument has shape [rows]."""
         slots = len(self.tokens)
         sampled = token.cpu().numpy()
         self.tokens[self.step % slots] = sampled
@@ -350,7 +349,7 @@ class Decoding:
         if not len(going):
             return
         if self.begun == len(self.jobs) and len(going) <= (1 - COMPACT_FRACTION) * len(self.job):
-            # Only these rows go on: the last ones move to the places of rows that have ended.
+            # Continue only the rows that have not ended: the last of them move to the places of ended rows.
             order = in_front(self.job >= 0)
             rows = order[: len(going)]
             index, going = self._on_device(rows), np.arange(len(going))
@@ -363,7 +362,7 @@ class Decoding:
                 index = self._on_device(order)
             self.cache.keep(index, len(rows))
         longest = int((self.prompt_length + self.count)[going].max())
-        if self.past:  # nor may a row that has ended become shorter
+        if self.past:  # a smaller width would cut the contexts of ended rows, which the next turn needs
             longest = max(longest, int(self.cache.lengths[: self.cache.going].max()) + 1)
         attention = self.cache.masks(longest)
         hidden = hidden_states(

@@ -1,6 +1,6 @@
-"""Generations from any server that speaks OpenAI's protocol: vLLM, SGLang, llama.cpp, `transformers serve`, a provider.
+"""Generations from any server with OpenAI's protocol: vLLM, SGLang, llama.cpp, `transformers serve`, a provider.
 
-One request is one sample: many servers ignore `n`. Each has its seed, by which few servers reproduce responses.
+One request is one sample, because many servers ignore `n`. Each request has a seed; few servers reproduce responses.
 """
 
 import asyncio
@@ -25,17 +25,17 @@ PROXIES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy"
 LONGEST_WAIT = 900.0  # seconds that a server may ask to wait before a retry
 LONGEST_RESPONSE, TOKENS_PER_SECOND = 900.0, 10  # seconds per response; tokens per second on a busy server
 THOUGHTS = ("reasoning_content", "reasoning")
-"""Where servers put the text that their parser of reasoning takes out of the response."""
+"""Fields in which servers put the text that their reasoning parser takes out of the response."""
 _GENERATION_CONFIG = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 PLAIN_SAMPLING: dict[str, dict[str, Any]] = {
     "vllm": _GENERATION_CONFIG,
     "sglang": _GENERATION_CONFIG,
     "llamacpp": {"top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0},
 }
-"""By the `owned_by` that a server gives its models: the keys by which it samples the unmodified distribution.
+"""`owned_by` of a server's models -> the keys with which it samples the unmodified distribution.
 
-What a request leaves out, vLLM and SGLang take from the model's generation_config.json, llama.cpp from defaults of its
-own (top_k 40, min_p 0.05). Servers that are not here may refuse a key that they do not know.
+For a missing key, vLLM and SGLang take the value of the model's generation_config.json, and llama.cpp takes its default
+(top_k 40, min_p 0.05). Other servers may refuse a key that they do not know.
 """
 Address = Annotated[
     str, Bound("an http:// or https:// address", lambda url: str(url).startswith(("http://", "https://")))
@@ -69,7 +69,7 @@ class Endpoint:
 
 
 class Refused(DiverError):
-    """A request that the server does not answer; others may be answered."""
+    """A request that the server does not answer, although it may answer others."""
 
     def __init__(self, message: str, request: Request, tokens: int = 0) -> None:
         super().__init__(message)
@@ -78,7 +78,7 @@ class Refused(DiverError):
 
 
 class Again(Exception):
-    """Ask once more, after `seconds` where the server says so; `error` is raised if that does not help."""
+    """Repeat a request, after `seconds` if the server names a time; `error` is raised after the last attempt."""
 
     def __init__(self, error: DiverError, seconds: float = 0.0) -> None:
         super().__init__(str(error))
@@ -88,7 +88,7 @@ class Again(Exception):
 class EndpointGenerator:
     """See `diver.sample.base.Generator`. Prompts that are text go to /completions, messages to /chat/completions.
 
-    A DiverError comes after the completed responses were yielded.
+    A DiverError is raised after all completed responses have been yielded.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -98,10 +98,11 @@ class EndpointGenerator:
         except ImportError:
             raise DiverError(missing("openai")) from None
         self._openai = openai
-        # The server is on this machine, which no proxy of a network reaches.
+        # No proxy is used for a server on this machine: the proxy of a network cannot reach it.
         self._here = urlsplit(endpoint.url).hostname in ("127.0.0.1", "localhost", "::1")
         with asyncio.Runner() as runner:
-            self.name, self.owner = runner.run(self._connect())  # the model's name: a server may restart elsewhere
+            # The model's name identifies stored responses: the address of a server may change.
+            self.name, self.owner = runner.run(self._connect())
 
     @property
     def note(self) -> str:
@@ -121,15 +122,15 @@ class EndpointGenerator:
         extra = PLAIN_SAMPLING.get(self.owner, {}) | dict(self.endpoint.extra)
         extra |= {"stop_token_ids": list(params.stop_token_ids)} if params.stop_token_ids else {}
         body = {"model": self.name, "temperature": params.temperature, "top_p": 1.0, "max_tokens": params.max_tokens}
-        # Another server may fail at stop texts, as `transformers serve` does with a tokenizer of words. Its responses
-        # end there when they are graded.
+        # Other servers may fail at stop texts, as `transformers serve` does with a word-level tokenizer. Their
+        # responses are cut at the stop texts when they are graded.
         stop = {"stop": list(params.stop)} if params.stop and self.owner in PLAIN_SAMPLING else {}
         body |= {"extra_body": extra, **stop}
         waiting = (request for request in requests if request.key not in have)
         tasks: set[asyncio.Task[Generation]] = set()
         refused: list[Refused] = []
-        self._repeated: list[Refused] = []  # what was no completion, and was asked for again
-        said = False
+        self._repeated: list[Refused] = []  # replies that were no completions and were requested again
+        has_warned = False
         answered = any(request.key in have for request in requests)
         with asyncio.Runner() as runner:
             client = self._client(max_tokens=params.max_tokens)
@@ -148,16 +149,16 @@ class EndpointGenerator:
                         else:
                             yield task.result()
                             answered = True
-                    if answered:  # before the first success, all may fail for one reason
-                        if refused and not said:
-                            said = True
+                    if answered:  # before the first success, all requests may fail for the same reason
+                        if refused and not has_warned:
+                            has_warned = True
                             logger.warning("the first response that is unscored: %s", refused[0])
                         yield from (error.generation for error in refused)
                         refused = []
                 if refused:
                     raise refused[0]
-                if again := self._repeated:
-                    logger.warning("replies that were asked for again: %d; the first: %s", len(again), again[0])
+                if repeated := self._repeated:
+                    logger.warning("replies that were asked for again: %d; the first: %s", len(repeated), repeated[0])
             finally:
                 for task in tasks:
                     task.cancel()
@@ -173,9 +174,9 @@ class EndpointGenerator:
         )
 
     async def _connect(self) -> tuple[str, str]:
-        """The model and its owner. DiverError if the server is not up or, without a model name, serves not just one.
+        """The model and its owner. DiverError if the server is not up, or not exactly one model is served or named.
 
-        With a name, the first request decides: gateways and servers that load on demand list less than they serve.
+        With a name, the first request decides: gateways, and servers that load on demand, serve more than they list.
         """
         async with self._client(retries=1) as client:
             try:
@@ -217,8 +218,13 @@ class EndpointGenerator:
                 attempt += 1
 
     async def _attempt(self, client: Any, request: Request, body: Mapping[str, Any]) -> Generation:
-        """The response. Again where another attempt may have one, Refused if only other requests may,
-        DiverError if none will."""
+        """Request the response once.
+
+        Raises:
+            Again: another attempt may succeed.
+            Refused: only other requests may succeed.
+            DiverError: no request will succeed.
+        """
         try:
             if isinstance(request.prompt, str):
                 reply = await client.completions.create(prompt=request.prompt, **body)
@@ -248,13 +254,13 @@ class EndpointGenerator:
             text = choice.text if isinstance(request.prompt, str) else message.content or ""
             reason = choice.finish_reason
         except (AttributeError, TypeError, IndexError, KeyError):
-            said = getattr(reply, "error", None) or reply  # the reason of a provider that says 200 and means an error
-            raise self._malformed(request, f"a part is missing in {str(said)[:300]!r}") from None
+            content = getattr(reply, "error", None) or reply  # some providers send an error with status 200
+            raise self._malformed(request, f"a part is missing in {str(content)[:300]!r}") from None
         if not isinstance(text, str) or not isinstance(tokens, int):
             raise self._malformed(request, f"the text or the number of tokens is missing in {str(reply)[:200]!r}")
         if str(reason).lower() in FAILED:
             raise self._malformed(request, f"finish_reason is {reason!r}")
-        # Some servers say `stop` of a response at the limit. One that was cut inside its thought has no text.
+        # Some servers report `stop` for a response at the limit. A response that was cut in its thought has no text.
         truncated = is_cut_off(reason) or tokens >= max_tokens
         thought = next((name for name in THOUGHTS if getattr(message, name, None)), "")
         if not (text.strip() or truncated) and (thought or tokens > EMPTY[isinstance(request.prompt, str)]):
@@ -266,18 +272,18 @@ class EndpointGenerator:
         return Generation(*request.key, rollout)
 
     def _malformed(self, request: Request, reason: str, tokens: int = 0) -> Again:
-        what = f"the reply to problem {request.problem_id!r}, sample {request.sample} is not a completion ({reason})"
-        return Again(Refused(f"{self.endpoint.url}: {what}; is this an OpenAI-compatible endpoint?", request, tokens))
+        fault = f"the reply to problem {request.problem_id!r}, sample {request.sample} is not a completion ({reason})"
+        return Again(Refused(f"{self.endpoint.url}: {fault}; is this an OpenAI-compatible endpoint?", request, tokens))
 
     def _error(self, error: Any) -> DiverError:
         url = self.endpoint.url
-        if isinstance(error, self._openai.APIConnectionError):  # timeouts too
-            reason, right = one_line(error.__cause__ or error), "is the server up, and is the address right"
+        if isinstance(error, self._openai.APIConnectionError):  # includes timeouts
+            reason, advice = one_line(error.__cause__ or error), "is the server up, and is the address right"
             if not self._here and (proxy := next((name for name in PROXIES if os.environ.get(name)), "")):
-                right += f", and {proxy}, through which it is asked (NO_PROXY leaves a host out)"
+                advice += f", and {proxy}, through which it is asked (NO_PROXY leaves a host out)"
             if isinstance(error, self._openai.APITimeoutError):
-                right += ", and is `timeout` long enough for a response"
-            return DiverError(f"{url}: no answer ({reason}); {right}?")
+                advice += ", and is `timeout` long enough for a response"
+            return DiverError(f"{url}: no answer ({reason}); {advice}?")
         if not isinstance(error, self._openai.APIStatusError):
             return DiverError(f"{url}: {one_line(error)}")
         message = (isinstance(error.body, dict) and error.body.get("message")) or error.response.text

@@ -1,6 +1,6 @@
-"""Responses from a causal model of transformers, in this process: evaluation and training sample by it.
+"""Sample responses from a causal model of transformers in this process, for evaluation and training.
 
-A batch of rows is decoded together. A row whose response has ended is given the next request, so no row waits for the
+A batch of rows is decoded together. A row whose response has ended takes the next request, so no row waits for the
 longest response of its batch (continuous batching). Each prompt is run through the model once for all of its responses
 that begin at about the same time. The log-prob and the entropy of sampled tokens are stored, so training needs no
 second pass.
@@ -25,18 +25,18 @@ from diver.sample.decoding import Decoding, Past, check_layers
 from diver.sample.policy import Policy, entropy, key_value_size, positions
 
 BLOCK = 64  # consecutive samples of one problem in an evaluation
-SEGMENT = {"cuda": 16}  # requests per row in a segment, which is repeated completely after a kill
+SEGMENT = {"cuda": 16}  # requests per row in a segment, by device (else 2); a killed segment is repeated completely
 MAX_NUM_SEQS = 512  # more rows hardly increase throughput
 MAX_NUM_SEQS_GPU = 1024
 MIN_NUM_SEQS = 64
-CPU_TOKENS_IN_FLIGHT = 1 << 16  # bounds rows x response length
+CPU_TOKENS_IN_FLIGHT = 1 << 16  # bounds rows x positions: keys and values of long responses must fit into memory
 
 
 def end_tokens(model: Any, tokenizer: Any, stop_token_ids: Sequence[int] = ()) -> list[int]:
-    """The tokens that end a response: the model's own, the tokenizer's, and `stop_token_ids`."""
-    named = model.generation_config.eos_token_id if model.generation_config is not None else None
-    named = named if isinstance(named, list) else [named]
-    return sorted({e for e in [*named, tokenizer.eos_token_id, *stop_token_ids] if e is not None})
+    """The tokens that end a response: those of the model and of the tokenizer, and `stop_token_ids`."""
+    model_ends = model.generation_config.eos_token_id if model.generation_config is not None else None
+    model_ends = model_ends if isinstance(model_ends, list) else [model_ends]
+    return sorted({e for e in [*model_ends, tokenizer.eos_token_id, *stop_token_ids] if e is not None})
 
 
 def draw(probabilities: Tensor, numbers: np.ndarray) -> Tensor:
@@ -49,12 +49,12 @@ def draw(probabilities: Tensor, numbers: np.ndarray) -> Tensor:
     if not torch.isfinite(cumulative[:, -1]).all():
         raise Diverged("the policy gives no finite probabilities: it has diverged, or sample.temperature is too low")
     target = torch.from_numpy(numbers).to(cumulative)[:, None]
-    # The first entry to reach it has a probability above 0, because it is above 0 itself; the last one where it is 1.
+    # The target is above 0, so the first sum that reaches it belongs to a token with a probability above 0.
     return torch.searchsorted(cumulative, target * cumulative[:, -1:])[:, 0]
 
 
 def greedy(logp: Tensor) -> Tensor:
-    """The most likely index of each row [n, V], of several the first: int64 [n]."""
+    """The most likely index of each row [n, V], the first if there are several: int64 [n]."""
     best, token = logp.max(-1)
     if not torch.isfinite(best).all():
         raise Diverged("the policy gives no finite probabilities: it has diverged")
@@ -64,14 +64,15 @@ def greedy(logp: Tensor) -> Tensor:
 class HFGenerator:
     """See `diver.sample.base.Generator`.
 
-    An evaluation is run in segments of all requests, with those in `have`, and a segment is always run completely. So
-    on the same machine, a killed and resumed evaluation equals an uninterrupted one to the last bit.
+    All requests of an evaluation, those in `have` included, are cut into segments. A segment is run completely, or
+    skipped if `have` has all of it. So on the same machine, a killed and resumed evaluation equals an uninterrupted one
+    to the last bit.
 
     Args:
-        policy: the model.
-        name: its name.
+        policy: the model and its tokenizer.
+        name: the name of the model.
         max_num_seqs: the number of rows; 0: `rows_for` chooses it.
-        reserve: the number of bytes of a GPU that `rows_for` leaves free.
+        reserve: the bytes of GPU memory that `rows_for` leaves free.
     """
 
     def __init__(self, policy: Policy, name: str = "", max_num_seqs: int = 0, reserve: int = 0) -> None:
@@ -118,18 +119,18 @@ class HFGenerator:
     def rows_for(self, positions: int) -> int:
         """The default number of rows, of this many positions, that are decoded at a time.
 
-        On a GPU, it is what fits into nine tenths of the memory that was free after the weights were loaded, at most
-        1,024, a multiple of 16. A row takes its keys and values:
+        On a GPU, as many rows as fit into nine tenths of the memory that was free after the weights were loaded: at
+        most 1,024, and a multiple of 16. A row takes its keys and values,
         `positions x 2 x layers x key-value heads x head size x bytes`. It also takes 32 bytes for each word of the
         vocabulary while a token is drawn.
         """
         if self.model.device.type != "cuda":
             return min(MAX_NUM_SEQS, max(MIN_NUM_SEQS, CPU_TOKENS_IN_FLIGHT // positions))
         config = self.model.config.get_text_config()
-        width = (self.precision or self.model.dtype).itemsize
-        row = positions * 2 * config.num_hidden_layers * key_value_size(config) * width + 32 * config.vocab_size
-        weights = self.model.num_parameters() * width if self.precision else 0  # the autocast's copy
-        rows = int(0.9 * (self._free - weights)) // row
+        itemsize = (self.precision or self.model.dtype).itemsize
+        row = positions * 2 * config.num_hidden_layers * key_value_size(config) * itemsize + 32 * config.vocab_size
+        copy_bytes = self.model.num_parameters() * itemsize if self.precision else 0  # the autocast's copy
+        rows = int(0.9 * (self._free - copy_bytes)) // row
         if rows < 1:
             raise DiverError(
                 f"a response of {positions:,} tokens, prompt included, needs {row / 1e9:.1f} GB of the GPU, of which "
@@ -151,19 +152,19 @@ class HFGenerator:
         ends: Collection[int] | None = None,
         past: Past | None = None,
     ) -> list[Rollout]:
-        """A response to each job, in their order, `rows` at a time (0: automatic), up to a token of `ends`.
+        """A response to each job, in the order of the jobs. `rows` are decoded at a time (0: automatic).
 
-        With `past` all are decoded together. It has the contexts of these jobs up to the last turn, and has this turn
-        afterwards.
+        A response ends with a token of `ends`. With `past` all jobs are decoded together. `past` holds the contexts of
+        these jobs up to the last turn, and afterwards this turn too.
 
-        A response draws its tokens by its own seed; at temperature 0 each is the most likely one, scored at 1. The
-        others in the batch affect it by rounding only. Products of other sizes may be summed in other orders, and a
-        token differs where its random number falls into the gap.
+        A response draws its tokens by the seed of its job. At temperature 0 each is the most likely token, with its
+        log-prob at temperature 1. Other responses in the batch affect it by rounding only: matrix products of other
+        sizes may be summed in other orders. A token differs if its random number falls between the two sums.
         """
         ends = self.ends if ends is None else ends
         rows = len(jobs) if past else rows or self.max_num_seqs
         rows = rows or self.rows_for(max(len(prompts[job.prompt]) + job.limit for job in jobs))
-        training = self.model.training
+        was_training = self.model.training
         self.model.eval()
         autocast = torch.autocast(self.model.device.type, self.precision, enabled=self.precision is not None)
         try:
@@ -175,7 +176,7 @@ class HFGenerator:
                     batch.take(token, logp.gather(-1, token[:, None])[:, 0], entropy(logp))
                     batch.advance(token)
         finally:
-            self.model.train(training)
+            self.model.train(was_training)
         texts = self.tokenizer.batch_decode([r[0] for r in batch.results], skip_special_tokens=True)
         return [
             Rollout(text, tokens, logprobs, entropy=mean_entropy, truncated=tokens[-1] not in ends)
@@ -197,19 +198,19 @@ def sample_groups(
 ) -> list[Group]:
     """A group of `size` rollouts of each problem.
 
-    Rollout j of problem i has the stream (seed, i, j): a problem that comes twice in a batch has two groups. `tokens`
-    are the token ids of the prompts by problem id, if they are known and fit.
+    Rollout j of problem i has the stream (seed, i, j). So a problem that comes twice in a batch has two different
+    groups. `tokens` are the token ids of the prompts by problem id, if the prompts have been encoded and fit.
     """
-    given = {problem.id: prompt for problem, prompt in zip(problems, prompts, strict=True)}
-    tokens = prompts_that_fit(given, generator) if tokens is None else tokens
-    place, room = {name: i for i, name in enumerate(given)}, generator.context or sys.maxsize
+    prompts_by_id = {problem.id: prompt for problem, prompt in zip(problems, prompts, strict=True)}
+    tokens = prompts_that_fit(prompts_by_id, generator) if tokens is None else tokens
+    index, room = {name: i for i, name in enumerate(prompts_by_id)}, generator.context or sys.maxsize
     jobs = [
-        Job(place[problem.id], stream_seed(seed, i, j), min(max_tokens, room - len(tokens[problem.id])), problem.id)
+        Job(index[problem.id], stream_seed(seed, i, j), min(max_tokens, room - len(tokens[problem.id])), problem.id)
         for i, problem in enumerate(problems)
         for j in range(size)
     ]
     ends = {*generator.ends, *stop_token_ids}
-    rollouts = iter(generator.respond([tokens[name] for name in given], jobs, temperature, ends=ends))
+    rollouts = iter(generator.respond([tokens[name] for name in prompts_by_id], jobs, temperature, ends=ends))
     groups = []
     for problem, prompt in zip(problems, prompts, strict=True):
         members = tuple(next(rollouts).replace(index=j) for j in range(size))

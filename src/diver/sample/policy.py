@@ -35,7 +35,7 @@ class Policy(NamedTuple):
     model: Any
     tokenizer: Any
     precision: torch.dtype | None
-    """The autocast dtype; None if the weights' own is that of the computation."""
+    """The dtype of autocast; None if the model computes in the dtype of its weights."""
 
 
 class Configuration(NamedTuple):
@@ -49,8 +49,8 @@ class Configuration(NamedTuple):
 def positions(config: Any) -> int | None:
     """The maximum number of tokens of a prompt and its response; None if the configuration does not say.
 
-    For LongRoPE (Phi-3, Phi-4-mini) these are the original positions. Beyond them transformers turns all positions of a
-    batch, and what is not yet in its cache, by other factors. A response would then depend on the others in its batch.
+    For LongRoPE (Phi-3, Phi-4-mini) these are the original positions. Beyond them, transformers uses other rotation
+    factors for all uncached positions of a batch. A response would then depend on the others in its batch.
     """
     text = config.get_text_config()
     rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
@@ -60,7 +60,7 @@ def positions(config: Any) -> int | None:
 
 
 def key_value_size(text: Any) -> int:
-    """How many numbers a layer keeps as the keys of one position, as many as its values, by a text configuration."""
+    """The size of the keys of one position in one layer, which is that of the values too; from a text configuration."""
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     return heads * (getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads)
 
@@ -71,7 +71,7 @@ def hidden_states(model: Any, **inputs: Any) -> Tensor:
 
 
 def logits_of(model: Any, hidden: Tensor) -> Tensor:
-    """The model's head on hidden states [..., d]: [..., V]. `load_policy` checks that it is all of the head."""
+    """The model's head on hidden states [..., d]: [..., V]. `load_policy` checks that it is the complete head."""
     config, logits = model.config.get_text_config(), model.get_output_embeddings()(hidden)
     if (scale := getattr(config, "logit_scale", None)) is not None:  # Cohere
         logits = logits * scale
@@ -94,21 +94,22 @@ def token_logprobs(
 ) -> tuple[Tensor, Tensor | None]:
     """log pi of each token and the entropy in nats of its distribution, at logits / temperature: [N] each, in float32.
 
-    With `top_p` the entropy is that of the nucleus (`entropy`).
-    `head` maps hidden states [n, d] to logits [n, V]. More than CHUNK_ELEMENTS logits are computed in chunks,
-    and once more in the backward pass, so the memory does not grow with N V. Values and gradients are the same.
+    With `top_p` the entropy is that of the nucleus (`entropy`). `head` maps hidden states [n, d] to logits [n, V].
+
+    More than CHUNK_ELEMENTS logits are computed in chunks, and again in the backward pass, so the memory does not grow
+    with N V. Values and gradients are the same.
     """
 
     def scores(hidden: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
         logp = torch.log_softmax(head(hidden).float() / temperature, -1)
         return logp.gather(-1, tokens[:, None])[:, 0], entropy(logp, top_p) if with_entropy else None
 
-    size = max(1, CHUNK_ELEMENTS // vocabulary)
-    if len(tokens) <= size:
+    chunk_size = max(1, CHUNK_ELEMENTS // vocabulary)
+    if len(tokens) <= chunk_size:
         return scores(hidden, tokens)
     chunks = [
         checkpoint(scores, *chunk, use_reentrant=False, preserve_rng_state=False)
-        for chunk in zip(hidden.split(size), tokens.split(size), strict=True)
+        for chunk in zip(hidden.split(chunk_size), tokens.split(chunk_size), strict=True)
     ]
     logprobs, entropies = zip(*chunks, strict=True)
     return torch.cat(logprobs), torch.cat(entropies) if with_entropy else None
@@ -117,40 +118,40 @@ def token_logprobs(
 def entropy(logp: Tensor, top_p: float = 1.0) -> Tensor:
     """Entropy in nats of distributions given by their log-probs [..., V]: [...].
 
-    With `top_p` below 1 that of the nucleus: the smallest set of the likeliest whose probability is at least `top_p`,
-    renormalised. What is in it has no gradient.
+    With `top_p` below 1, it is the entropy of the renormalised nucleus: the smallest set of the most likely tokens
+    whose probability is at least `top_p`. Which tokens are in the nucleus has no gradient.
     """
     if top_p < 1:
         ordered, order = logp.detach().sort(descending=True, stable=True)
-        before = ordered.exp().cumsum(-1) - ordered.exp()
-        kept = torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, before < top_p)
-        logp = torch.log_softmax(logp.masked_fill(~kept, -1e4), -1)  # exp gives 0; -inf would give 0 * inf = NaN
+        mass_before = ordered.exp().cumsum(-1) - ordered.exp()
+        nucleus = torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, mass_before < top_p)
+        logp = torch.log_softmax(logp.masked_fill(~nucleus, -1e4), -1)  # exp gives 0; -inf would give 0 * inf = NaN
     return -(logp.exp() * logp).sum(-1)
 
 
 @contextmanager
 def attention(model: Any, name: str, function: Callable[..., tuple[Tensor, None]]) -> Iterator[None]:
-    """Replace the attention of a model by a function, registered in transformers under `name`, which gets no masks."""
+    """Replace the attention of a model by a function that gets no masks, registered in transformers under `name`."""
     config = model.config.get_text_config()
-    own = config._attn_implementation
+    original = config._attn_implementation
     AttentionInterface.register(name, function)
     config._attn_implementation = name  # transformers makes no masks for a name that it does not know
     try:
         yield
     finally:
-        config._attn_implementation = own
+        config._attn_implementation = original
 
 
 def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: bool = False) -> Policy:
     """The policy; with `checkpoint`, its weights and tokenizer come from there.
 
-    For training, weights are in float32, and bfloat16 is the autocast's. For `inference` alone the weights themselves
-    are in bfloat16. This takes a third of the memory of float32 weights together with the autocast's copy.
+    For training, weights are in float32, and bfloat16 is the dtype of autocast. For `inference` alone, the weights
+    themselves are in bfloat16. This takes a third of the memory of float32 weights and autocast's copy of them.
     """
     path = _locate(settings, checkpoint)
     device = find_device(settings)
-    low = settings.precision == "bfloat16" or (settings.precision == "auto" and device.type == "cuda")
-    weights = torch.bfloat16 if low and inference else torch.float32
+    uses_bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and device.type == "cuda")
+    weight_dtype = torch.bfloat16 if uses_bfloat16 and inference else torch.float32
     if settings.threads:
         torch.set_num_threads(settings.threads)
     disable_progress_bar()  # a second progress bar would break ours
@@ -159,15 +160,15 @@ def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: b
         tokenizer = _tokenizer(path, settings, options)
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             path,
-            dtype=weights,
+            dtype=weight_dtype,
             attn_implementation=settings.attention,
             trust_remote_code=False,
             output_loading_info=True,
             **options,
         )
-        model, about = loaded
-        if missing := sorted(about["missing_keys"]):  # transformers draws them at random, with a warning
-            raise ValueError(f"its files lack {len(missing)} weights, such as {missing[0]}")
+        model, loading_info = loaded
+        if missing_weights := sorted(loading_info["missing_keys"]):  # transformers draws them at random and only warns
+            raise ValueError(f"its files lack {len(missing_weights)} weights, such as {missing_weights[0]}")
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as e:
         name = f"model.path {settings.path!r}"
         advice = (
@@ -187,7 +188,7 @@ def load_policy(settings: Model, checkpoint: Path | None = None, *, inference: b
         # transformers 5.23 calls it activation checkpointing.
         enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
         enable({"use_reentrant": False})
-    return Policy(model, tokenizer, torch.bfloat16 if low and not inference else None)
+    return Policy(model, tokenizer, torch.bfloat16 if uses_bfloat16 and not inference else None)
 
 
 def precision_note(settings: Model, model: Any) -> str:
@@ -202,7 +203,7 @@ def precision_note(settings: Model, model: Any) -> str:
 def bf16_speedup() -> float:
     """How many times as fast a linear layer of a policy is in bfloat16 as in float32, measured in about 0.1 s.
 
-    Measured, because what a CPU says of itself does not tell.
+    It is measured, because the features that a CPU reports do not tell.
     """
 
     def seconds(dtype: torch.dtype) -> float:
@@ -216,17 +217,16 @@ def bf16_speedup() -> float:
 
 @torch.no_grad()
 def _check_head(model: Any) -> None:
-    """DiverError if `logits_of` is not the whole head, so that its log-probs would be those of another
-    policy, or for NaN."""
+    """DiverError if `logits_of` does not give the model's logits, or if these are NaN."""
     inputs = {"input_ids": torch.tensor([[0, 1]], device=model.device), "use_cache": False}
-    whole, found = model.eval()(**inputs).logits, model.base_model(**inputs)
-    hidden = getattr(found, "last_hidden_state", None)
+    logits, outputs = model.eval()(**inputs).logits, model.base_model(**inputs)
+    hidden = getattr(outputs, "last_hidden_state", None)
     kind = model.config.model_type
-    if whole.isnan().any():
+    if logits.isnan().any():
         raise Diverged(
             f"model type {kind!r}: its logits are NaN, so some of its weights are no numbers; give another checkpoint"
         )
-    if hidden is None or not torch.allclose(logits_of(model, hidden), whole, 1e-3, 1e-3):
+    if hidden is None or not torch.allclose(logits_of(model, hidden), logits, 1e-3, 1e-3):
         raise DiverError(f"model type {kind!r}: its output head is not supported; TRL or verl may train it")
 
 
@@ -314,13 +314,13 @@ ONEDNN = (
     and torch.backends.mkl.is_available()
     and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 )
-"""Whether this torch has oneDNN beside MKL: elsewhere its own products are those of the processor's vendor."""
+"""Whether this torch has both oneDNN and MKL. Without MKL, its products are those of the processor's vendor already."""
 
 
 def by_onednn(model: torch.nn.Module) -> None:
-    """On a CPU with AVX-512, the module's linear layers, itself included, compute by oneDNN if this torch has it.
+    """On a CPU with AVX-512, let the linear layers of a module, itself included, compute by oneDNN if torch has it.
 
-    ATEN_CPU_CAPABILITY=avx2 keeps torch's own products.
+    ATEN_CPU_CAPABILITY=avx2 keeps the default products of torch.
     """
     on_cpu = next(model.parameters()).device.type == "cpu"
     if on_cpu and ONEDNN and torch.backends.cpu.get_cpu_capability() == "AVX512":
@@ -330,12 +330,12 @@ def by_onednn(model: torch.nn.Module) -> None:
 
 
 class Linear(torch.nn.Linear):
-    """torch's layer with another product: the same weights, and results but for rounding.
+    """torch's linear layer with products by oneDNN. Weights are the same, and results are the same up to rounding.
 
-    torch multiplies float32 matrices by MKL. torch also has oneDNN, which takes 0.8 of the CPU seconds of a rollout
-    batch and its update on an AMD processor with AVX-512. On another one, and without AVX-512, both take the same
+    torch multiplies float32 matrices by MKL. It also has oneDNN, which takes 0.8 of the CPU seconds of a rollout batch
+    and its update on an AMD processor with AVX-512. On another processor, and without AVX-512, both take the same time
     (benchmarks/engine.py, "without products by oneDNN"). The two differ by rounding, so a choice by a measurement at
-    the start could change the numbers of a run that is resumed. What the processor can do is the same at each start.
+    the start could change the numbers of a run that is resumed. The processor's capability is the same at each start.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -355,7 +355,7 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 class _Product(torch.autograd.Function):
-    """`_product` with its gradient, which is two more."""
+    """`_product` with its gradient, which takes two more products."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -1,7 +1,7 @@
 """Count the distinct responses among many samples of a prompt, at the cost of the distinct prefixes only.
 
-Samples are exchangeable: Pass@k, distinct solutions and the distribution of answers need how often each response came,
-not in which order. So n samples at a prefix are split over the next tokens by n draws from the policy. Each child
+Samples are exchangeable: Pass@k, distinct solutions and the distribution of answers depend on how often each response
+came, not on the order. So n samples at a prefix are split over the next tokens by n draws from the policy. Each child
 prefix continues with its count, and every prefix is run through the model once. A trained policy repeats itself: 1,024
 samples of a Countdown problem share a few dozen prefixes a token, where `HFGenerator` runs 1,024 rows.
 """
@@ -43,8 +43,8 @@ class PrefixTreeGenerator:
 
     MAX_PROMPTS prompts share a random stream, keyed by `seed`, the `name` of the model, and their place. The seeds of
     the requests are not used, so the samples of two models are independent. The rollouts have no log-probs and no
-    entropy. If samples of these prompts are not in `have`, all are drawn again, and those not in `have` are given. So a
-    resumed call equals an uninterrupted one, and other requests are other samples.
+    entropy. If any sample of these prompts is not in `have`, all are drawn again, and those not in `have` are yielded.
+    So a resumed call equals an uninterrupted one. Other requests lead to other samples.
     """
 
     def __init__(self, policy: Policy, name: str = "", *, seed: int, max_prefixes: int = 2048) -> None:
@@ -66,7 +66,7 @@ class PrefixTreeGenerator:
             for name, responses in zip(names, results, strict=True):
                 sample = 0
                 for rollout, count in responses:
-                    # Another machine may round other counts, so a response may be stored in part.
+                    # A machine that rounds differently gives other counts, so some samples of a response may be stored.
                     if missing := [i for i in range(sample, sample + count) if (name, i) not in have]:
                         yield Generation(name, missing[0], rollout.replace(index=missing[0]), len(missing))
                     sample += count
@@ -83,7 +83,7 @@ def sample_counts(
 ) -> list[list[tuple[Rollout, int]]]:
     """The distinct responses among `counts[i]` samples of prompt i, most frequent first, each with its count.
 
-    More than `max_prefixes` prefixes are halved: one part continues, and its children are run before the other part.
+    More than `max_prefixes` prefixes are halved. One half continues to its end before the other half is run.
     """
     model, tokenizer = policy.model, policy.tokenizer
     ends = end_tokens(model, tokenizer, params.stop_token_ids)
@@ -91,16 +91,16 @@ def sample_counts(
     limits = np.array([min(params.max_tokens, room - len(prompt)) for prompt in prompts])
     results: list[list[tuple[Rollout, int]]] = [[] for _ in prompts]
     model.eval()
-    shared, first = _start(model, prompts, counts)
-    waiting = [first]
+    shared, root = _start(model, prompts, counts)
+    waiting = [root]
     with attending(model):
         while waiting:
-            now = waiting.pop()
-            if len(now.n) > max_prefixes:
-                waiting += _halves(now)
+            prefixes = waiting.pop()
+            if len(prefixes.n) > max_prefixes:
+                waiting += _halves(prefixes)
                 continue
-            parent, token, n = _children(now, params.temperature, rng)
-            prompt, tokens = now.prompt[parent], np.column_stack([now.tokens[parent], token])
+            parent, token, n = _children(prefixes, params.temperature, rng)
+            prompt, tokens = prefixes.prompt[parent], np.column_stack([prefixes.tokens[parent], token])
             ended = np.isin(token, ends)
             complete = ended | (tokens.shape[1] >= limits[prompt])
             for i in complete.nonzero()[0]:
@@ -108,11 +108,11 @@ def sample_counts(
                 text = tokenizer.decode(ids, skip_special_tokens=True)
                 rollout = Rollout(response=text, tokens=ids, truncated=not ended[i])
                 results[prompt[i]].append((rollout, int(n[i])))
-            rest = (~complete).nonzero()[0]
-            if len(rest):
-                now.cache.batch_select_indices(torch.from_numpy(parent[rest]).to(model.device))
-                logits = _next_logits(model, shared, now.cache, prompt[rest], tokens[rest])
-                waiting.append(Prefixes(now.cache, logits, prompt[rest], tokens[rest], n[rest]))
+            incomplete = (~complete).nonzero()[0]
+            if len(incomplete):
+                prefixes.cache.batch_select_indices(torch.from_numpy(parent[incomplete]).to(model.device))
+                logits = _next_logits(model, shared, prefixes.cache, prompt[incomplete], tokens[incomplete])
+                waiting.append(Prefixes(prefixes.cache, logits, prompt[incomplete], tokens[incomplete], n[incomplete]))
     return [sorted(responses, key=lambda r: (-r[1], r[0].tokens)) for responses in results]
 
 
@@ -125,17 +125,17 @@ def _start(model: Any, prompts: Sequence[list[int]], counts: Sequence[int]) -> t
     position = (mask.cumsum(-1) - 1).clamp(min=0)
     batch = {"input_ids": ids, "attention_mask": mask, "position_ids": position, "past_key_values": cache}
     logits = model(**batch, use_cache=True, logits_to_keep=1).logits[:, -1]
-    number, none = np.arange(len(prompts)), np.empty((len(prompts), 0), np.int64)
+    prompt, no_tokens = np.arange(len(prompts)), np.empty((len(prompts), 0), np.int64)
     layers = [
         [(keys[:, -n:], values[:, -n:]) for n, keys, values in zip(lengths, layer.keys, layer.values, strict=True)]
         for layer in cache.layers
     ]
-    first = Prefixes(DynamicCache(config=model.config), logits, number, none, np.array(counts))
-    return Prompts(layers, lengths), first
+    root = Prefixes(DynamicCache(config=model.config), logits, prompt, no_tokens, np.array(counts))
+    return Prompts(layers, lengths), root
 
 
 def _next_logits(model: Any, prompts: Prompts, cache: DynamicCache, prompt: np.ndarray, tokens: np.ndarray) -> Tensor:
-    """The logits after the last token of each prefix, [prefixes, V]; the cache takes it in."""
+    """The logits after the last token of each prefix, [prefixes, V]. The token enters the cache."""
     length = tokens.shape[1]
     position = torch.tensor(np.array(prompts.lengths)[prompt] + length - 1, device=model.device)[:, None]
     return model(
@@ -150,10 +150,10 @@ def _next_logits(model: Any, prompts: Prompts, cache: DynamicCache, prompt: np.n
 
 
 def _children(now: Prefixes, temperature: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """n draws of the next token after each prefix: (index of the prefix, token, how many draws), all int64 [children].
+    """n draws of the next token after each prefix: (index of the prefix, token, number of draws), all int64 [children].
 
-    At temperature 0 the most likely token is drawn each time.
-    The cumulative distributions stand end to end on one line, prefix i on (i, i + 1], so that one search serves all.
+    At temperature 0 the most likely token is drawn each time. The cumulative distributions are laid end to end on one
+    line, prefix i on (i, i + 1], so that a single search serves all prefixes.
     """
     logits = now.logits.double()
     most_likely = torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[1]).double()
@@ -164,17 +164,19 @@ def _children(now: Prefixes, temperature: float, rng: np.random.Generator) -> tu
     line = (cumulative + np.arange(len(cumulative))[:, None]).ravel()
     prefix = np.repeat(np.arange(len(now.n)), now.n)
     cell = np.searchsorted(line, prefix + 1 - rng.random(len(prefix)))
-    cell, n = np.unique(np.maximum(cell, prefix * size), return_counts=True)  # i + 1e-17 rounds to i: same prefix
+    cell, n = np.unique(
+        np.maximum(cell, prefix * size), return_counts=True
+    )  # a draw may round to i, the end of prefix i - 1
     return cell // size, cell % size, n
 
 
 def _halves(now: Prefixes) -> list[Prefixes]:
-    """The prefixes in two halves, each with its part of the cache."""
-    parts = []
-    for part in np.array_split(np.arange(len(now.n)), 2):
+    """The prefixes in two halves, each with its rows of the cache."""
+    halves = []
+    for half in np.array_split(np.arange(len(now.n)), 2):
         cache = copy.copy(now.cache)
         cache.layers = [copy.copy(layer) for layer in now.cache.layers]
-        selected = torch.from_numpy(part).to(now.logits.device)
+        selected = torch.from_numpy(half).to(now.logits.device)
         cache.batch_select_indices(selected)
-        parts.append(Prefixes(cache, now.logits[selected], now.prompt[part], now.tokens[part], now.n[part]))
-    return parts
+        halves.append(Prefixes(cache, now.logits[selected], now.prompt[half], now.tokens[half], now.n[half]))
+    return halves

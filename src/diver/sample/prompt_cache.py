@@ -1,4 +1,4 @@
-"""Attention of many continuations of a few prompts. The keys and values of a prompt are stored once, not per row.
+"""Attention for many continuations of a few prompts. The keys and values of a prompt are stored once, not per row.
 
 A decoding step then reads only the continuations, and only these are copied when rows branch or end.
 `scripts/testbed_start.py` shows the gain for 1,024 samples a problem, in CPU seconds. For 96 mazes with prompts of up
@@ -21,12 +21,11 @@ OTHERS = {
     "softcap": "bounded logits of the attention",
     "s_aux": "attention sinks",
 }
-"""What an attention may have beyond keys, values and a scale -> its words; none is carried."""
+"""Options of an attention beyond keys, values and a scale -> their names in messages; none is supported."""
 
 
 class Prompts(NamedTuple):
-    """Keys and values by layer and prompt, [key heads, positions, dim] each, without padding;
-    the numbers of positions."""
+    """Keys and values by layer and prompt, [key heads, positions, dim] each, without padding; `lengths` of prompts."""
 
     layers: list[list[tuple[Tensor, Tensor]]]
     lengths: list[int]
@@ -34,10 +33,10 @@ class Prompts(NamedTuple):
 
 @contextmanager
 def attending(model: Any) -> Iterator[None]:
-    """In the block, the model takes `prompts`, and `rows`: the number of rows that continue each prompt, in order.
+    """In the block, the model takes `prompts` and `rows`, the number of rows that continue each prompt, in order.
 
     Raises:
-        DiverError: the attention of the model is not that of keys, values and a scale alone.
+        DiverError: the attention of the model has more than keys, values and a scale.
     """
     check_layers(model)
     if not model._supports_attention_backend:
@@ -58,27 +57,27 @@ def attend(
     rows: Sequence[int],
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """The attention of one new position of each row to its prompt and to its own positions.
+    """The attention of one new position of each row to its prompt and to the generated positions of the row.
 
-    `query` is [n, heads, 1, dim], `key` and `value` of the row's own positions are [n, key heads, own, dim]. With
-    grouped queries, several query heads share a key head. The result is [n, 1, heads, dim].
+    `query` is [n, heads, 1, dim]; `key` and `value` are [n, key heads, generated positions, dim]. With grouped
+    queries, several query heads share a key head. The result is [n, 1, heads, dim].
     """
     for name, words in OTHERS.items():
         if others.get(name) is not None:
             raise DiverError(f"{type(module).__name__}: {words} is not supported")
-    n, heads, own, dim = key.shape
+    n, heads, generated, dim = key.shape
     query = (query * scaling).reshape(n, heads, -1, dim)
     shared = prompts.layers[module.layer_idx]
     longest = max(prompts.lengths)
-    scores = query.new_full((n, heads, query.shape[2], longest + own), -inf)
+    scores = query.new_full((n, heads, query.shape[2], longest + generated), -inf)
     scores[..., longest:] = query @ key.mT
-    for of, part, (keys, _) in zip(query.split(rows), scores.split(rows), shared, strict=True):
-        part[..., : keys.shape[1]] = _by_head(of, keys.mT)
+    for factors, block, (keys, _) in zip(query.split(rows), scores.split(rows), shared, strict=True):
+        block[..., : keys.shape[1]] = _by_head(factors, keys.mT)
     weights = scores.softmax(-1)
-    out = weights[..., longest:] @ value
-    for of, part, (_, values) in zip(weights.split(rows), out.split(rows), shared, strict=True):
-        part += _by_head(of[..., : values.shape[1]], values)
-    return out.reshape(n, 1, -1, dim), None
+    output = weights[..., longest:] @ value
+    for factors, block, (_, values) in zip(weights.split(rows), output.split(rows), shared, strict=True):
+        block += _by_head(factors[..., : values.shape[1]], values)
+    return output.reshape(n, 1, -1, dim), None
 
 
 def _by_head(rows: Tensor, matrix: Tensor) -> Tensor:

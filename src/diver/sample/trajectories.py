@@ -30,13 +30,13 @@ from diver.tasks.templates import between_turns
 logger = logging.getLogger(__name__)
 
 SOLVED = 0.5
-"""The least sum of rewards of a correct trajectory."""
+"""Minimum sum of rewards of a correct trajectory."""
 CHARACTERS = 32
-"""Characters of an observation that are read for each token that it may have."""
+"""Characters of an observation that are kept per token of its limit: an environment may return any length of text."""
 
 
 class Trajectory:
-    """One response while it is sampled: its turns, and the context that the policy continues."""
+    """A response that is being sampled: its turns, and the context that the policy continues."""
 
     def __init__(self, job: Job, problem: Problem, grader: EnvironmentGrader, prompt: Sequence[int]) -> None:
         self.job, self.problem, self.context = job, problem, [*prompt]
@@ -52,40 +52,40 @@ class Trajectory:
         return self.done or self.truncated or self.failure is not None
 
     def next_job(self, prompt: int, room: float) -> Job:
-        """The job of the next turn, whose context is prompt number `prompt`; a turn has a random stream of its own."""
-        left = self.job.limit - sum(reply.length for reply in self.replies)
-        return Job(prompt, stream_seed(self.job.seed, len(self.replies)), int(min(left, room - len(self.context))))
+        """The job of the next turn, whose context is prompt number `prompt`. Each turn has another random stream."""
+        budget = self.job.limit - sum(reply.length for reply in self.replies)
+        return Job(prompt, stream_seed(self.job.seed, len(self.replies)), int(min(budget, room - len(self.context))))
 
     def take(self, reply: Rollout) -> None:
-        """The turn of the policy. One that was cut ends the trajectory."""
+        """Add a turn of the policy. A truncated turn ends the trajectory."""
         self.replies.append(reply)
         self.context += reply.tokens or ()
         self.turns.append(Turn(POLICY, reply.response, marked_actions(reply.response), tokens=reply.tokens))
         self.truncated = reply.truncated
 
     def hear(self, answer: Step | Exception, tokens: Callable[[str, int], list[int]], room: float) -> None:
-        """The turn of the environment, or its failure. `tokens` are those of an observation, at most so many."""
+        """Add a turn of the environment, or its failure. `tokens(text, n)` encodes an observation, at most n tokens."""
         if isinstance(answer, DiverError):
             raise answer
         if isinstance(answer, Exception):
             self.failure = Grade.TIMEOUT if isinstance(answer, TimeoutError) else Grade.ERROR
-            self.turns = [replace(turn, reward=None) for turn in self.turns]  # as the outcome, which is 0
-            what = f"{type(answer).__name__}: {clean(str(answer))}", own_place(answer)
+            self.turns = [replace(turn, reward=None) for turn in self.turns]  # the outcome of a failure is 0
+            details = f"{type(answer).__name__}: {clean(str(answer))}", own_place(answer)
             logger.warning(
-                "problem %r, turn %d: the environment failed: %s %s", self.problem.id, len(self.replies), *what
+                "problem %r, turn %d: the environment failed: %s %s", self.problem.id, len(self.replies), *details
             )
             return
         if answer.actions is not None:
             self.turns[-1] = replace(self.turns[-1], actions=tuple(answer.actions))
         self.outcome += answer.reward
         self.done = answer.done
-        most = self.environment.max_observation_tokens
-        text = answer.observation[: CHARACTERS * most]
-        said = [] if answer.done else tokens(text, most)
-        fits = len(self.context) + len(said) < room
-        said = said if fits else []  # no model can read it
-        self.context += said
-        self.turns.append(Turn(ENVIRONMENT, text, state=answer.state, reward=answer.reward, tokens=said))
+        limit = self.environment.max_observation_tokens
+        text = answer.observation[: CHARACTERS * limit]
+        observed = [] if answer.done else tokens(text, limit)
+        fits = len(self.context) + len(observed) < room
+        observed = observed if fits else []  # the context of the model has no room for it
+        self.context += observed
+        self.turns.append(Turn(ENVIRONMENT, text, state=answer.state, reward=answer.reward, tokens=observed))
         written = sum(reply.length for reply in self.replies)
         cut = len(self.replies) >= self.environment.max_turns or written >= self.job.limit or not fits
         self.truncated = cut and not self.done
@@ -94,22 +94,23 @@ class Trajectory:
         """The trajectory with its grade, its outcome and the key of its actions."""
         lengths = [reply.length for reply in self.replies]
         entropies = [reply.entropy * reply.length for reply in self.replies]
-        failed, cut = self.failure, Grade.TRUNCATED if self.truncated else Grade.WRONG
+        failure, unsolved = self.failure, Grade.TRUNCATED if self.truncated else Grade.WRONG
         rollout = Rollout.of_turns(
             self.turns,
             logprobs=np.concatenate([reply.logprobs for reply in self.replies]),  # type: ignore[misc]  # sampled here
             entropy=sum(entropies) / sum(lengths) if sum(lengths) else math.nan,
             truncated=self.truncated,
-            grade=failed or (Grade.CORRECT if reaches(self.outcome, SOLVED) else cut),
-            reward=Reward(0.0 if failed else self.outcome),
+            grade=failure or (Grade.CORRECT if reaches(self.outcome, SOLVED) else unsolved),
+            reward=Reward(0.0 if failure else self.outcome),
         )
         return rollout.replace(key=action_key(rollout))
 
 
 class Trajectories:
-    """See `diver.sample.base.Generator`: it samples by an `HFGenerator`, and environments answer each turn.
+    """See `diver.sample.base.Generator`. An `HFGenerator` samples each turn of the policy, and an environment answers.
 
-    `max_tokens` bounds what the policy writes over all its turns. The context of the model bounds both sides together.
+    `max_tokens` bounds the tokens of the policy over all its turns. The context of the model bounds the tokens of both
+    sides together.
     """
 
     def __init__(self, generator: Any, problems: Sequence[Problem], template: str) -> None:
@@ -137,7 +138,7 @@ class Trajectories:
         for job in jobs:
             problem = self.problems[job.problem]
             grader = get_grader(problem.verifier)
-            assert isinstance(grader, EnvironmentGrader)  # `playing` has looked
+            assert isinstance(grader, EnvironmentGrader)  # `playing` has checked it
             trajectories.append(Trajectory(job, problem, grader, prompts[job.prompt]))
         limit = max(map(self._most_tokens, trajectories))
         rows = self.generator.max_num_seqs or self.generator.rows_for(limit)
@@ -146,38 +147,37 @@ class Trajectories:
         return [trajectory.rollout() for trajectory in trajectories]
 
     def _most_tokens(self, trajectory: Trajectory) -> int:
-        """The most positions that the context of a trajectory at its beginning may come to."""
+        """The maximum number of positions that the context of a trajectory without turns may reach."""
         environment = trajectory.environment
-        said = environment.max_observation_tokens + self.marks
-        most = len(trajectory.context) + trajectory.job.limit + environment.max_turns * said
+        observation = environment.max_observation_tokens + self.marks
+        most = len(trajectory.context) + trajectory.job.limit + environment.max_turns * observation
         return min(most, self.context or most)
 
     def _play(
         self, trajectories: Sequence[Trajectory], temperature: float, ends: Collection[int] | None, past: Any
     ) -> None:
-        """All turns of these trajectories; `past` keeps the keys and values of their contexts."""
+        """Sample all turns of these trajectories; `past` keeps the keys and values of their contexts."""
         room, going = self.context or math.inf, [*trajectories]
         while going:
-            contexts: dict[tuple[int, ...], int] = {}  # equal ones are run once, where none is kept yet
-            turn = [t.next_job(contexts.setdefault(tuple(t.context), len(contexts)), room) for t in going]
-            replies = self.generator.respond([*map(list, contexts)], turn, temperature, ends=ends, past=past)
+            contexts: dict[tuple[int, ...], int] = {}  # equal contexts are run once if nothing is cached yet
+            jobs = [t.next_job(contexts.setdefault(tuple(t.context), len(contexts)), room) for t in going]
+            replies = self.generator.respond([*map(list, contexts)], jobs, temperature, ends=ends, past=past)
             for trajectory, reply in zip(going, replies, strict=True):
                 trajectory.take(reply)
-            spoken = [trajectory for trajectory in going if not trajectory.truncated]
+            answered = [trajectory for trajectory in going if not trajectory.truncated]
             answers = at_once(
-                [partial(_answer, t.environment, t.turns[-1].text) for t in spoken],
-                [t.environment.timeout_s for t in spoken],
+                [partial(_answer, t.environment, t.turns[-1].text) for t in answered],
+                [t.environment.timeout_s for t in answered],
             )
-            for trajectory, answer in zip(spoken, answers, strict=True):
+            for trajectory, answer in zip(answered, answers, strict=True):
                 trajectory.hear(answer, partial(self.observation_tokens, end=trajectory.context[-1]), room)
             past.keep([i for i, trajectory in enumerate(going) if not trajectory.over])
             going = [trajectory for trajectory in going if not trajectory.over]
 
     def observation_tokens(self, text: str, most: int, end: int) -> list[int]:
-        """An observation within the marks of the template, behind a turn of the policy that `end` ended.
+        """The tokens of an observation between the marks of the template, after a turn of the policy that `end` ended.
 
-        It is untrusted: bounded, and no mark in it is one. The text is at most `CHARACTERS` for each of the `most`
-        tokens.
+        The text is untrusted: it is cut to `most` tokens, and a mark of the template in it is encoded as plain text.
         """
         before, after = self.between(end)
         return [*before, *self._encode(text, split_special_tokens=True)[:most], *after]

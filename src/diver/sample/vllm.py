@@ -1,8 +1,8 @@
 """Generations from vLLM, in this process.
 
-Each request has its own seed, though vLLM then draws for one row at a time. Without it responses would come from the
-engine's stream, which starts anew, with seed 0, in every process (docs.vllm.ai, "Reproducibility"). An evaluation that
-resumes would draw the stored samples a second time and count them as new ones.
+Each request has a seed, although vLLM then draws for one row at a time. Without seeds, responses would come from the
+stream of the engine, which starts with seed 0 in every process (docs.vllm.ai, "Reproducibility"). A resumed evaluation
+would draw the stored samples a second time and count them as new samples.
 """
 
 import sys
@@ -20,7 +20,7 @@ BATCH = 2048
 
 
 def sampling_params(request: Request, params: SamplingParams) -> dict[str, Any]:
-    """Arguments of vllm.SamplingParams: one sample, by its own seed, from the unmodified distribution."""
+    """Arguments of vllm.SamplingParams: one sample, by the seed of the request, from the unmodified distribution."""
     return {
         "n": 1,
         "seed": request.seed,
@@ -36,10 +36,10 @@ def sampling_params(request: Request, params: SamplingParams) -> dict[str, Any]:
 
 
 def generation(request: Request, output: Any, tokenizer: Any) -> Generation:
-    """From a vllm.RequestOutput. Its log-probs are the model's before the temperature, so they are not kept.
+    """A generation from a vllm.RequestOutput. vLLM's log-probs ignore the temperature, so they are not stored.
 
-    The tokens are decoded as those of the other generators are: vLLM decodes them as what continues the prompt, so some
-    tokenizers put a space in front.
+    The tokens are decoded here, as for the other generators: vLLM decodes them as a continuation of the prompt, where
+    some tokenizers put a space in front.
     """
     (completion,) = output.outputs
     tokens, truncated = tuple(completion.token_ids), completion.finish_reason == "length"
@@ -48,7 +48,7 @@ def generation(request: Request, output: Any, tokenizer: Any) -> Generation:
 
 
 def precision_note(dtype: Any) -> str:
-    """The precision in which vLLM computes, for the console: it casts float32 weights to bfloat16 by itself."""
+    """A note on the precision of vLLM, which casts float32 weights to bfloat16 by default."""
     return f"vLLM computes in {str(dtype).removeprefix('torch.')}"
 
 
@@ -77,17 +77,17 @@ class VLLMGenerator:
     def generate(
         self, requests: Sequence[Request], params: SamplingParams, have: Container[Key] = ()
     ) -> Iterator[Generation]:
-        missing = [request for request in requests if request.key not in have]
-        tokens = prompts_that_fit({r.problem_id: r.prompt for r in missing}, self)
-        for start in range(0, len(missing), BATCH):
-            batch = missing[start : start + BATCH]
+        new_requests = [request for request in requests if request.key not in have]
+        tokens = prompts_that_fit({r.problem_id: r.prompt for r in new_requests}, self)
+        for start in range(0, len(new_requests), BATCH):
+            batch = new_requests[start : start + BATCH]
             prompts = [tokens[request.problem_id] for request in batch]
             limits = (min(params.max_tokens, self.context - len(ids)) for ids in prompts)
-            theirs = [
+            sampling = [
                 self._vllm.SamplingParams(**sampling_params(request, params._replace(max_tokens=limit)))
                 for request, limit in zip(batch, limits, strict=True)
             ]
-            outputs = self.engine.generate([{"prompt_token_ids": ids} for ids in prompts], theirs, use_tqdm=False)
+            outputs = self.engine.generate([{"prompt_token_ids": ids} for ids in prompts], sampling, use_tqdm=False)
             yield from (
                 generation(request, output, self.tokenizer) for request, output in zip(batch, outputs, strict=True)
             )

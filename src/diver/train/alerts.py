@@ -1,7 +1,7 @@
-"""Alerts: problems of a run, found from its metrics, in words and with the steps.
+"""Alerts: problems of a run that its metrics show, described in words and with their steps.
 
-The page of a run shows all of them with their intervals; `AlertLog` prints each once while the run trains. alerts.toml
-has the limits, and alert_rates.toml the rates of false alarms that studies/alerts has measured at them.
+The page of a run shows all alerts with their intervals; `AlertLog` prints each once while the run trains. alerts.toml
+has the limits, and alert_rates.toml the rates of false alarms that studies/alerts has measured at these limits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DIVERSITIES = ("textual", "equational")
 Rule = Mapping[str, Any]
 """A level of alerts.toml: the arguments of `level`."""
 Naming = Callable[[str], str]
-"""Recipe key -> how the advice names it: for another engine with the engine's option in brackets."""
+"""Recipe key -> its name in the advice: for another engine with the engine's option in brackets."""
 _KEY = re.compile(r"\b(?:data|method|model|sample|train|verify)(?:\.[a-z_]+)+")
 
 
@@ -46,10 +46,10 @@ class Alert(NamedTuple):
 
 
 class AlertLog:
-    """A logger that prints an alert on a level, once and in one line, when it holds at each of the last STEPS steps.
+    """A logger that prints an alert on a level once, in one line, when it holds at each of the last STEPS steps.
 
     Args:
-        rows: the rows so far of a run that resumes. Alerts that held in them have been printed.
+        rows: the earlier rows of a run that resumes. Alerts that held in them have been printed.
         prefix: the beginning of each line.
         named: see `Naming`; `diver.integrations.keys.also_named` for an engine.
     """
@@ -73,7 +73,7 @@ class AlertLog:
 
 
 class LiveAlerts:
-    """Prints the alerts of a run that another process makes; each line begins with the name of the run's folder."""
+    """Prints the alerts of a run in another process. Each line begins with the name of the run's folder."""
 
     def __init__(self, folder: Path) -> None:
         self._file, self._seen = folder / "metrics.jsonl", 0
@@ -85,10 +85,9 @@ class LiveAlerts:
             self._log.log(row["step"], row)
 
     def _added(self) -> list[dict[str, Any]]:
-        """The rows since the last look. A run that resumes writes the rows after its checkpoint again, unchanged."""
-        lines = (
-            self._file.read_bytes().split(b"\n")[:-1] if self._file.exists() else []
-        )  # the last row may be incomplete
+        """The rows since the last call. A run that resumes writes the rows after its checkpoint again, unchanged."""
+        # What follows the last newline is a row that is being written.
+        lines = self._file.read_bytes().split(b"\n")[:-1] if self._file.exists() else []
         added = [json.loads(line) for line in lines[self._seen :]]
         self._seen += len(added)
         return added
@@ -105,12 +104,12 @@ def held(metrics: pd.DataFrame, rules: Iterable[Rule], named: Naming = str) -> l
 
     Each comes with the step at which `AlertLog` prints it.
     """
-    found = []
+    held_alerts = []
     for rule in rules:
         alert = level(metrics, width=1, **rule, named=named)
         if alert and (spans := [first for first, last in alert.spans if last - first >= STEPS - 1]):
-            found.append((alert, spans[0] + STEPS - 1))
-    return found
+            held_alerts.append((alert, spans[0] + STEPS - 1))
+    return held_alerts
 
 
 @cache
@@ -121,17 +120,17 @@ def rules() -> Sequence[Rule]:
 
 @cache
 def _rates() -> Mapping[str, Mapping[str, Any]]:
-    """alert_rates.toml, empty without the file: title -> its limit, and on how many of how many runs it fired."""
+    """alert_rates.toml: title -> its limit, the number of runs, and on how many it fired; empty without the file."""
     file = Path(__file__).with_name("alert_rates.toml")
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 def rate(title: str, limit: float) -> str:
-    """The rate of false alarms in words, with a space before it; empty if it is not measured at this limit."""
-    found = _rates().get(title)
-    if found is None or found["limit"] != limit:
+    """The rate of false alarms in words, with a space in front; empty if it is not measured at this limit."""
+    measured = _rates().get(title)
+    if measured is None or measured["limit"] != limit:
         return ""
-    return f" It fires on {found['fired']} of {found['runs']} healthy runs (docs/results/alerts.md)."
+    return f" It fires on {measured['fired']} of {measured['runs']} healthy runs (docs/results/alerts.md)."
 
 
 def level(
@@ -149,22 +148,23 @@ def level(
     width: int | None = None,
     named: Naming = str,
 ) -> Alert | None:
-    """A metric whose moving mean is beyond a limit; the other keys are those of a level in alerts.toml."""
-    if metric not in metrics or (known := metrics[metric].dropna()).empty:
+    """An alert if the moving mean of a metric is beyond a limit; the arguments are keys of a level in alerts.toml."""
+    if metric not in metrics or (recorded := metrics[metric].dropna()).empty:
         return None
 
     def mean(column: pd.Series) -> pd.Series:
-        return column if width == 1 else smooth(column, width or window(len(known)))
+        return column if width == 1 else smooth(column, width or window(len(recorded)))
 
-    values = mean((known == 0).astype(float) if zeros else known)
+    values = mean((recorded == 0).astype(float) if zeros else recorded)
     first = values.iloc[0]
     unit = first if relative else 1.0
     if not unit > 0:
         return None
     beyond = (values > above * unit) | (values < below * unit)
-    if part := mostly or hardly:
-        little = mean(metrics.reindex(columns=[part]).loc[known.index, part]) < values / 2  # False where it is unknown
-        beyond &= little if hardly else ~little
+    if component := mostly or hardly:
+        # False where the component was not recorded.
+        is_small = mean(metrics.reindex(columns=[component]).loc[recorded.index, component]) < values / 2
+        beyond &= is_small if hardly else ~is_small
     if not (spans := _spans(beyond)):
         return None
     low, high = values[beyond].min(), values[beyond].max()
@@ -175,13 +175,13 @@ def level(
 
 
 def diverging(metrics: pd.DataFrame, noise: float = NOISE, named: Naming = str) -> Alert | None:
-    """Between two neighbouring windows a diversity rises and the outcome falls, both beyond `noise` standard errors."""
+    """An alert if a diversity rises and the outcome falls by over `noise` standard errors between adjacent windows."""
     spans: set[tuple[int, int]] = set()
     names = []
     for name in DIVERSITIES:
         columns = ["reward/outcome", f"diversity/{name}"]
-        both = metrics.reindex(columns=columns).dropna().apply(_moves)
-        intervals = _spans((both[columns[0]] < -noise) & (both[columns[1]] > noise))
+        moves = metrics.reindex(columns=columns).dropna().apply(_moves)
+        intervals = _spans((moves[columns[0]] < -noise) & (moves[columns[1]] > noise))
         spans.update(intervals)
         names += [name] if intervals else []
     if not spans:
@@ -197,7 +197,7 @@ def diverging(metrics: pd.DataFrame, noise: float = NOISE, named: Naming = str) 
 
 
 def window(steps: int) -> int:
-    """How many steps an alert averages over: a tenth of the run, 3 to 25, odd."""
+    """The number of steps that an alert averages over: a tenth of the run, 3 to 25, odd."""
     return min(25, max(3, steps // 10)) | 1
 
 
@@ -207,7 +207,7 @@ def smooth(values: pd.Series, width: int) -> pd.Series:
 
 
 def _moves(values: pd.Series) -> pd.Series:
-    """By how many standard errors the mean of the `w` values up to each differs from that of the `w` before."""
+    """The difference between the means of the `w` values up to each value and of the `w` before, in standard errors."""
     w = 2 * window(len(values))
     mean, var = values.rolling(w).mean(), values.rolling(w).var()
     return (mean - mean.shift(w)) / ((var + var.shift(w)) / w) ** 0.5

@@ -1,10 +1,9 @@
-"""From mini-batches of whole groups to micro-batches under a token budget, and the model's pass over one of them.
+"""From mini-batches of complete groups to micro-batches under a token budget, and the model's pass over one of them.
 
-`before_responses` runs a micro-batch as one row of tokens: each distinct prompt once, then no padding between the
-responses. All of a model but its attention treats every token by itself. So the tokens of a micro-batch are run as one
-row [1, N], and only the attention sees them in rows. It gathers the queries of each prompt, or each response, with the
-keys and values of what it follows. Then it puts the results back. The gradient is that of padded rows; where the model
-has dropout, the responses to a prompt share what is dropped of it.
+`before_responses` runs a micro-batch as one row of tokens [1, N]: each distinct prompt once, then the responses without
+padding. This is possible because only the attention of a model relates tokens to one another. The attention gathers the
+queries of each prompt or response, with the keys and values before them, and puts the results back. The gradient is
+that of padded rows. If the model has dropout, the responses to a prompt share the dropout of the prompt.
 """
 
 from collections.abc import Callable, Sequence
@@ -84,42 +83,42 @@ def rows_of(groups: Sequence[Group], weights: Sequence[float]) -> list[Row]:
 def mini_batches(groups: Sequence[T], size: int) -> list[Sequence[T]]:
     """The mini-batches of a step, of at most `size` groups each.
 
-    Their sizes are about equal where a selection left out groups: those of a small last one would weigh more.
+    If a selection left out groups, the sizes are about equal: groups of a small last mini-batch would weigh more.
     """
     count = -(-len(groups) // size)
     return [groups[i * len(groups) // count : (i + 1) * len(groups) // count] for i in range(count)]
 
 
 def micro_batches(rows: Sequence[Row], budget: int, *, shared: bool = False) -> list[list[Row]]:
-    """Split rows into batches of at most `budget` tokens, padding included; a longer row is a batch of its own.
+    """Split rows into batches of at most `budget` tokens, padding included; a longer row is a batch by itself.
 
-    If prompts are `shared`, each counts once in a batch. The longest rows come first, so rows of similar length share a
+    If prompts are `shared`, each counts once in a batch. The longest rows come first. So rows of similar length share a
     batch, and a lack of memory shows at the first batch.
     """
     batches: list[list[Row]] = []
     prompts: set[tuple[int, ...]] = set()  # distinct prompts of the last batch
-    longest = [0, 0]  # tokens of its longest prompt and response
+    longest = [0, 0]  # tokens of the longest prompt and of the longest response in the last batch
     for row in sorted(rows, key=lambda r: r.length, reverse=True):
         count = len(batches[-1]) + 1 if batches else 1
         prompts.add(tuple(row.prompt))
-        behind = row.length - len(row.prompt)
-        longest = [max(longest[0], len(row.prompt)), max(longest[1], behind)]
+        response_length = row.length - len(row.prompt)
+        longest = [max(longest[0], len(row.prompt)), max(longest[1], response_length)]
         if not batches or (len(prompts) if shared else count) * longest[0] + count * longest[1] > budget:
             batches.append([])
-            prompts, longest = {tuple(row.prompt)}, [len(row.prompt), behind]
+            prompts, longest = {tuple(row.prompt)}, [len(row.prompt), response_length]
         batches[-1].append(row)
     return batches
 
 
 def collate(rows: Sequence[Row], device: torch.device) -> Batch:
-    """Prompts padded on the left, responses on the right, by token 0, which every model has.
+    """Pad prompts on the left and responses on the right with token 0, which every model has.
 
-    Padding is masked by position, never by its id: in many models PAD equals EOS, and some have no embedding of theirs.
+    Padding is masked by position, never by its id: in many models PAD equals EOS, and in some it has no embedding.
     """
     p = max(len(row.prompt) for row in rows)
     r = max(1, *(row.length - len(row.prompt) for row in rows))
     ids = np.zeros((len(rows), p + r), dtype=np.int64)
-    attention = np.zeros((len(rows), p + r), dtype=np.int64)
+    attention_mask = np.zeros((len(rows), p + r), dtype=np.int64)
     mask = np.zeros((len(rows), r), dtype=bool)
     old_logprobs = np.zeros((len(rows), r), dtype=np.float32)
     token_index = np.zeros((len(rows), r), dtype=np.int64)
@@ -129,17 +128,17 @@ def collate(rows: Sequence[Row], device: torch.device) -> Batch:
     for i, row in enumerate(rows):
         start, end = p - len(row.prompt), p - len(row.prompt) + row.length
         ids[i, start:end] = [*row.prompt, *row.tokens]
-        attention[i, start:end] = 1
+        attention_mask[i, start:end] = 1
         mask[i, : end - p] = row.mask
         old_logprobs[i, mask[i]] = row.old_logprobs
         token_index[i, mask[i]] = row.start + np.arange(row.written)
         advantages[i, mask[i] if per_token else 0] = row.advantages
-    column, attended = torch.from_numpy(ids).to(device), torch.from_numpy(attention).to(device)
+    token_ids, attended = torch.from_numpy(ids).to(device), torch.from_numpy(attention_mask).to(device)
     return Batch(
-        ids=column,
+        ids=token_ids,
         attention=attended,
         position=(attended.cumsum(-1) - 1).clamp(min=0),
-        tokens=column[:, p:],
+        tokens=token_ids[:, p:],
         mask=torch.from_numpy(mask).to(device),
         old_logprobs=torch.from_numpy(old_logprobs).to(device),
         advantages=torch.from_numpy(advantages).to(device),
@@ -164,10 +163,10 @@ def shares_prompts(model: Any) -> bool:
 
 
 class Part(NamedTuple):
-    """Rows of queries and keys, as indices [n, Q] and [n, K] of the tokens in the one row that the model runs.
+    """Rows of queries and keys, as indices [n, Q] and [n, K] into the single row that the model runs.
 
-    `seen` [n, 1, Q, K] marks the keys of each query. `tokens` are the indices of the queries that are not padding in
-    [n Q].
+    `seen` [n, 1, Q, K] marks the keys of each query. `tokens` are the indices in [n Q] of the queries that are not
+    padding.
     """
 
     queries: Tensor
@@ -180,29 +179,29 @@ def before_responses(model: Any, batch: Batch) -> Tensor:
     """The last hidden state before each token that the policy wrote: [tokens, d]."""
     width, attended = batch.mask.shape[1], batch.attention.bool()
     response = attended[:, -width:]
-    first = batch.prompt_row == torch.arange(len(attended), device=attended.device)
-    prompt = attended[first, :-width]
+    is_first = batch.prompt_row == torch.arange(len(attended), device=attended.device)
+    prompt = attended[is_first, :-width]
 
     ids, position = (
-        torch.cat([x[first, :-width][prompt], x[:, -width:][response]])[None] for x in (batch.ids, batch.position)
+        torch.cat([x[is_first, :-width][prompt], x[:, -width:][response]])[None] for x in (batch.ids, batch.position)
     )
     prompts, responses = _places(prompt), int(prompt.sum()) + _places(response)
-    rows = torch.cat([prompts[(first.cumsum(0) - 1)[batch.prompt_row]], responses], 1)
+    rows = torch.cat([prompts[(is_first.cumsum(0) - 1)[batch.prompt_row]], responses], 1)
     causal = torch.ones(rows.shape[1], rows.shape[1], dtype=torch.bool, device=rows.device).tril()
     # Padding attends to itself: a softmax over nothing would be NaN.
     seen = (causal & attended[:, None] | causal.diag().diag())[:, None]
     parts = [
-        Part(prompts, prompts, seen[first, :, :-width, :-width], prompt.flatten().nonzero()[:, 0]),
+        Part(prompts, prompts, seen[is_first, :, :-width, :-width], prompt.flatten().nonzero()[:, 0]),
         Part(responses, rows, seen[:, :, -width:], response.flatten().nonzero()[:, 0]),
     ]
-    own = AttentionInterface()[model.config.get_text_config()._attn_implementation]
-    with attention(model, NAME, partial(_attend, parts, own)):
+    full_attention = AttentionInterface()[model.config.get_text_config()._attn_implementation]
+    with attention(model, NAME, partial(_attend, parts, full_attention)):
         hidden = hidden_states(model, input_ids=ids, position_ids=position, use_cache=False)
     return hidden[0, rows[:, -width - 1 : -1][batch.mask]]
 
 
 def _places(tokens: Tensor) -> Tensor:
-    """The index of each token of a mask [n, T] in reading order, int64 [n, T]; arbitrary at padding."""
+    """The index of each token of a mask [n, T], counted row by row: int64 [n, T], arbitrary at padding."""
     return (tokens.flatten().cumsum(0) - 1).clamp(min=0).view_as(tokens)
 
 
@@ -216,7 +215,7 @@ def _attend(
     mask: None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """An attention function of transformers: of [1, heads, N, d] each to [1, N, heads, d]."""
+    """An attention function of transformers: from queries, keys and values [1, heads, N, d] to [1, N, heads, d]."""
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     results = []
     for part in parts:

@@ -1,8 +1,8 @@
 """Checkpoints at rollout boundaries: a plain Hugging Face folder, plus the optimizer and the step.
 
-The only other state is that of a method (`State`), a JSON file with its arrays in a second file. Random streams and the
-order of problems are keyed by the step (`diver.core.seeds.stream_seed`). So a resumed run gives the same results on the
-same machine with the same number of threads.
+The only other state is that of the method (`State`): a JSON file, with its arrays in a second file. Random streams and
+the order of problems are keyed by the step (`diver.core.seeds.stream_seed`). So a resumed run gives the same results on
+the same machine with the same number of threads.
 """
 
 import hashlib
@@ -64,7 +64,7 @@ def save(
 def check(path: Path) -> None:
     """Raises DiverError if a file of the checkpoint is missing or differs from what was saved."""
     if not (path / CHECKSUMS).is_file():
-        return  # a checkpoint of an earlier version
+        return  # an earlier version of DIVER saved no checksums
     for name, checksum in read_json(path / CHECKSUMS).items():
         if not (path / name).is_file():
             raise DiverError(f"{path}: {name} of this checkpoint is missing; {ADVICE}")
@@ -143,20 +143,20 @@ def without_arrays(state: State) -> tuple[State, list[np.ndarray]]:
 
 
 def read_state(path: Path) -> State:
-    """The state in the folder `path`; empty if the method kept none."""
+    """The state in the folder `path`; empty if the method has none."""
     if not (path / STATE).is_file():
         return {}
-    found = np.fromfile(path / ARRAYS, "<i4") if (path / ARRAYS).is_file() else np.empty(0, np.int32)
+    array = np.fromfile(path / ARRAYS, "<i4") if (path / ARRAYS).is_file() else np.empty(0, np.int32)
     start = 0
 
     def restored(value: Any) -> Any:
         nonlocal start
         if isinstance(value, dict) and value.keys() == {ARRAYS}:
             start += value[ARRAYS]
-            return found[start - value[ARRAYS] : start].copy()  # a view would keep the complete array in memory
+            return array[start - value[ARRAYS] : start].copy()  # a view would keep the complete array in memory
         return {key: restored(v) for key, v in value.items()} if isinstance(value, dict) else value
 
     state = dict(restored(read_json(path / STATE)))
-    if start != len(found):
-        raise DiverError(f"{path / ARRAYS}: has {len(found)} values where {STATE} has {start}; delete this checkpoint")
+    if start != len(array):
+        raise DiverError(f"{path / ARRAYS}: has {len(array)} values where {STATE} has {start}; delete this checkpoint")
     return state

@@ -16,7 +16,7 @@ class TensorBoard:
     def __init__(self, folder: Path, step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        # Steps after the one from which the run resumes are logged again, all of them if it was killed before it saved.
+        # Drop the steps after the last checkpoint: the run resumes there and logs them again.
         self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
         self.close = self._writer.close
 
@@ -47,20 +47,20 @@ class WandB:
 
 
 class MLflow:
-    """An experiment of this name on the server of MLFLOW_TRACKING_URI, by default a database in the current folder."""
+    """Logs to the experiment `project` on MLFLOW_TRACKING_URI, by default a database in the current folder."""
 
     def __init__(self, folder: Path, project: str, config: Mapping[str, Any]) -> None:
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
 
-        mark = run_id(folder, config)
+        run_tag = run_id(folder, config)
         try:
             self._client = MlflowClient()
             experiment = self._client.get_experiment_by_name(project)
-            known = experiment.experiment_id if experiment else self._client.create_experiment(project)
-            runs = self._client.search_runs([known], filter_string=f"tags.`diver.run` = '{mark}'")
-            name, tags = folder.resolve().name, {"diver.run": mark}
-            self._run = (runs[0] if runs else self._client.create_run(known, run_name=name, tags=tags)).info.run_id
+            project_id = experiment.experiment_id if experiment else self._client.create_experiment(project)
+            runs = self._client.search_runs([project_id], filter_string=f"tags.`diver.run` = '{run_tag}'")
+            name, tags = folder.resolve().name, {"diver.run": run_tag}
+            self._run = (runs[0] if runs else self._client.create_run(project_id, run_name=name, tags=tags)).info.run_id
             self._client.update_run(self._run, status="RUNNING")
             self._client.log_dict(self._run, dict(config), "config.json")
         except MlflowException as e:
@@ -68,19 +68,19 @@ class MLflow:
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         for name, value in metrics.items():
-            self._client.log_metric(self._run, name.replace("@", "_at_"), value, step=step)  # @ is not allowed there
+            self._client.log_metric(self._run, name.replace("@", "_at_"), value, step=step)  # MLflow allows no @
 
     def close(self) -> None:
         self._client.set_terminated(self._run)
 
 
 class Trackio:
-    """A project of this name in TRACKIO_DIR, where TRACKIO_SPACE_ID or TRACKIO_SERVER_URL name no other place."""
+    """Logs to `project` in TRACKIO_DIR, unless TRACKIO_SPACE_ID or TRACKIO_SERVER_URL names another place."""
 
     def __init__(self, folder: Path, project: str, config: Mapping[str, Any]) -> None:
         import trackio
 
-        name = f"{folder.resolve().name}-{run_id(folder, config)[:4]}"  # the logger identifies a run by its name
+        name = f"{folder.resolve().name}-{run_id(folder, config)[:4]}"  # trackio identifies a run by its name
         self._run = trackio.init(project, name=name, resume="allow", embed=False, config=dict(config))
         self.close = self._run.finish
 
@@ -93,13 +93,13 @@ SERVICES: dict[str, type[WandB] | type[MLflow] | type[Trackio]] = {"wandb": Wand
 
 
 def run_id(folder: Path, config: Mapping[str, Any]) -> str:
-    """One id for each run folder and first start, by which a run that resumes continues its curves."""
+    """An id of the run folder and its first start, by which a resumed run continues its curves."""
     return hashlib.blake2b(f"{folder.resolve()} {config['started']}".encode(), digest_size=8).hexdigest()
 
 
 def check_loggers(settings: Log) -> None:
     """Raises DiverError if the library of a logger is not installed."""
-    # A folder such as wandb/ in the current one is a module, too, without a file.
+    # A folder such as wandb/ in the current folder is found as a module too, but without a file as its origin.
     if missing := [name for name in settings.to if not getattr(find_spec(name), "origin", None)]:
         raise DiverError(f"log.to: {missing[0]} is not installed; pip install {missing[0]}")
 

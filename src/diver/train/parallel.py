@@ -1,6 +1,6 @@
-"""Many runs at once, each in a process of its own on one thread, with one progress bar for all of them.
+"""Many runs at once, each in a separate process on one thread, with one progress bar for all of them.
 
-Killed at any moment, the same call goes on: a process whose parent has died exits, and a run folder resumes.
+After a kill, the same call continues: a process whose parent has died exits, and a run folder resumes.
 """
 
 import os
@@ -27,14 +27,14 @@ _CHILD = "from diver.train.parallel import run_from_input; run_from_input()"
 
 
 class Run(NamedTuple):
-    """A run in a process of its own.
+    """A run in a separate process.
 
     Attributes:
         name: the name of its log.
         call: what the process calls: a function at the top of a module, or `functools.partial` of one.
-        folder: its metrics.jsonl has a row for each step that is done.
-        steps: the number of its steps; 0 for a run that trains nothing. If it ends earlier, as a run that diverges
-            does, the others no longer count.
+        folder: its metrics.jsonl has a row for each completed step.
+        steps: the number of its steps; 0 for a run that trains nothing. If the run ends earlier, as one that diverges
+            does, the bar no longer counts the remaining steps.
         watch: called in this process as `watch(ended)`, every POLL_SECONDS during the run and once after it.
     """
 
@@ -48,7 +48,7 @@ class Run(NamedTuple):
 def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
     """Make the runs in order, `workers` at a time. The output of each goes to `logs`/NAME.log.
 
-    SIGTERM and Ctrl-C are passed on to the running ones, which save and end. A second Ctrl-C kills them.
+    SIGTERM and Ctrl-C are passed on to the running processes, which save and end. A second Ctrl-C kills them.
 
     Raises:
         DiverError: a run failed; names its log and the reason. The others are still made.
@@ -84,8 +84,8 @@ def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
                             failed.append(_failure(logs / f"{run.name}.log", process.returncode))
                         else:
                             finished[run.name] = _steps_done(run)
-                state = f"{len(finished)} of {len(runs)} finished" + (f", {len(failed)} failed" if failed else "")
-                bar.set_postfix_str(f"{state}; running {', '.join(run.name for run in running)}", refresh=False)
+                status = f"{len(finished)} of {len(runs)} finished" + (f", {len(failed)} failed" if failed else "")
+                bar.set_postfix_str(f"{status}; running {', '.join(run.name for run in running)}", refresh=False)
                 bar.total = sum(finished.get(run.name, run.steps) for run in runs)
                 bar.update(sum(finished.get(run.name, _steps_done(run)) for run in runs) - bar.n)
     finally:
@@ -98,12 +98,12 @@ def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
         tqdm.write(f"{stop.name}: stopped; {len(finished)} of {counted(len(runs), 'run')} finished, {how_to_resume()}")
         raise SystemExit(stop.exit_code)
     if failed:
-        of_all = f"{len(failed)} of {counted(len(runs), 'run')} failed"
-        raise DiverError(f"{of_all} ({'; '.join(failed)}); the same command makes them again")
+        counts = f"{len(failed)} of {counted(len(runs), 'run')} failed"
+        raise DiverError(f"{counts} ({'; '.join(failed)}); the same command makes them again")
 
 
 def _failure(log: Path, code: int) -> str:
-    """The log of a run that failed, and why: its last line is the exception, unless a signal left no time for one."""
+    """The log of a failed run, and the reason: the exception in its last line, or the signal that killed it."""
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     last = next((line for line in reversed(lines) if line.strip()), "it printed nothing")
     return f"{log}: {last if code > 0 else f'killed by signal {-code}'}"
@@ -130,7 +130,7 @@ def _steps_done(run: Run) -> int:
 
 
 def run_from_input() -> None:
-    """Make the call that standard input begins with."""
+    """Make the call that standard input begins with, in the process of a run."""
     # A terminal sends Ctrl-C here, too; the parent passes it on as SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     call = pickle.load(sys.stdin.buffer)

@@ -30,7 +30,7 @@ from diver.train.loggers import check_loggers
 
 
 class Prepared(NamedTuple):
-    """The prompts to train and to evaluate on, the tokenizer by which they were rendered, and notes for the log."""
+    """The prompts to train and to evaluate on, the tokenizer that rendered them, and notes for the log."""
 
     train: Prompted
     eval_problems: Prompted
@@ -41,13 +41,13 @@ class Prepared(NamedTuple):
 def prepare(recipe: Recipe) -> Prepared:
     """The data of a run, rendered.
 
-    These are checked independently: what the method needs, device, loggers, data and verifiers, model folder and
-    tokenizer, and context length. Template and number of problems are checked after that.
+    The method's needs, the device, the loggers, the data with its verifiers, and the model folder with its tokenizer
+    and context length are checked independently. Template and number of problems are checked after that.
 
     Raises:
-        DiverError: names all that would stop the run later, weights and memory excepted.
+        DiverError: names everything that would stop the run later, except weights and memory.
     """
-    # transformers loads adapters with all weights frozen, and peft would begin new ones in their place.
+    # transformers loads adapters with all weights frozen, and peft would replace them with new adapters.
     if (Path(recipe.model.path).expanduser() / ADAPTERS).exists():
         raise DiverError(
             f"model.path {recipe.model.path!r}: has LoRA adapters, and diver train trains whole models or new "
@@ -79,46 +79,46 @@ def prepare(recipe: Recipe) -> Prepared:
         if not prompts.problems and (prompts is prepared.train or held_out.problems):
             raise DiverError(f"no problem is left to {purpose}. {' '.join(notes)}")
     _check_batch(recipe, len(prepared.train.problems), notes)
-    of_data = train if held_out.source else [*train, *eval_problems]
-    verifiers = Counter(problem.verifier for problem in of_data)
+    data_problems = train if held_out.source else [*train, *eval_problems]
+    verifiers = Counter(problem.verifier for problem in data_problems)
     if recipe.data.verifier == "auto" and len(verifiers) > 1:
-        each = ", ".join(f"{n} problems by {name}" for name, n in verifiers.most_common())
-        notes.append(f"graded {each}, as their answers ask for (data.verifier = 'auto')")
+        counts = ", ".join(f"{n} problems by {name}" for name, n in verifiers.most_common())
+        notes.append(f"graded {counts}, as their answers ask for (data.verifier = 'auto')")
     notes += sorted({get_grader(name).note for name in verifiers} - {""})
     notes += [_replay_note(recipe, verifiers)] if recipe.method.replay.alpha else []
-    for part in (prepared.train, prepared.eval_problems):
-        check_used(recipe.model.chat_template_kwargs, part.template, part.problems, "model.chat_template_kwargs")
+    for data in (prepared.train, prepared.eval_problems):
+        check_used(recipe.model.chat_template_kwargs, data.template, data.problems, "model.chat_template_kwargs")
     notes += [note] if (note := _date_note(recipe, policy.tokenizer, prepared.train)) else []
-    template, chat = prepared.train.template, "a" if policy.tokenizer.chat_template else "no"
-    reason = f": the model has {chat} chat template (data.template = 'auto')" if recipe.data.template == "auto" else ""
+    template, word = prepared.train.template, "a" if policy.tokenizer.chat_template else "no"
+    reason = f": the model has {word} chat template (data.template = 'auto')" if recipe.data.template == "auto" else ""
     evaluated = prepared.eval_problems
-    other = bool(evaluated.problems) and evaluated.template != template  # evaluation may have another grader
+    differs = bool(evaluated.problems) and evaluated.template != template  # evaluation may have another grader
     notes.append(
-        f"prompts by template {template!r}{f', in evaluation {evaluated.template!r}' if other else ''}{reason}"
+        f"prompts by template {template!r}{f', in evaluation {evaluated.template!r}' if differs else ''}{reason}"
     )
     return prepared
 
 
 def _replay_note(recipe: Recipe, verifiers: Iterable[str]) -> str:
-    """How the replay bank distinguishes solutions, and how much it can hold."""
-    by: dict[str, list[str]] = {}
+    """A note on how the replay bank distinguishes solutions, and how much it can hold."""
+    names_by_solution: dict[str, list[str]] = {}
     for grader in map(get_grader, sorted(verifiers)):
-        found = (
+        solution = (
             "the sequence of its actions"
             if isinstance(grader, EnvironmentGrader)
             else "the verifier's canonical solution"
             if grader.exact_solutions
             else "its answer and the formulas written on the way to it"
         )
-        by.setdefault(found, []).append(grader.name)
-    known = [f"{found} ({', '.join(names)})" for found, names in by.items()]
-    what = (
+        names_by_solution.setdefault(solution, []).append(grader.name)
+    solutions = [f"{solution} ({', '.join(names)})" for solution, names in names_by_solution.items()]
+    content = (
         "the latest correct responses"
         if recipe.method.replay.keep == "latest"
-        else f"one response per solution, which is {' or '.join(sorted(known))}"
+        else f"one response per solution, which is {' or '.join(sorted(solutions))}"
     )
     return (
-        f"replay: the bank keeps {what}, at most {recipe.method.replay.capacity} per problem and "
+        f"replay: the bank keeps {content}, at most {recipe.method.replay.capacity} per problem and "
         f"{recipe.method.replay.bank_gb:g} GB"
     )
 
@@ -136,8 +136,8 @@ def _prompted(recipe: Recipe, problems: Sequence[Problem], tokenizer: Any, notes
 
 def _date_note(recipe: Recipe, tokenizer: Any, prompts: Prompted) -> str:
     """A note on a chat template that writes today's date, as Llama 3.2's does: prompts would change during a run."""
-    written = "strftime_now" in str(tokenizer.chat_template) and TEMPLATES[prompts.template].chat
-    if not written or "date_string" in recipe.model.chat_template_kwargs:
+    has_date = "strftime_now" in str(tokenizer.chat_template) and TEMPLATES[prompts.template].chat
+    if not has_date or "date_string" in recipe.model.chat_template_kwargs:
         return ""
     today = datetime.date.today().strftime("%d %b %Y")
     return (
@@ -150,15 +150,15 @@ def _check_context(recipe: Recipe, policy: Configuration) -> None:
     name, longest = recipe.model.path, recipe.sample.max_prompt_tokens + recipe.sample.max_tokens
     context = positions(policy.config)
     if context is not None and longest > context:
-        whole = getattr(policy.config.get_text_config(), "max_position_embeddings", None)
-        switch = "" if whole == context else ", beyond which LongRoPE changes its factors for a whole batch"
+        full_context = getattr(policy.config.get_text_config(), "max_position_embeddings", None)
+        beyond = "" if full_context == context else ", beyond which LongRoPE changes its factors for a whole batch"
         raise DiverError(
-            f"sample: max_prompt_tokens + max_tokens = {longest} exceeds the {context} positions of {name!r}{switch}; "
+            f"sample: max_prompt_tokens + max_tokens = {longest} exceeds the {context} positions of {name!r}{beyond}; "
             "lower them, or start from a model with a longer context"
         )
-    words = policy.config.get_text_config().vocab_size
-    if unknown := [token for token in recipe.sample.stop_token_ids if token >= words]:
-        raise DiverError(f"sample.stop_token_ids: {unknown[0]} is no token of {name!r}, which has {words}")
+    vocabulary = policy.config.get_text_config().vocab_size
+    if unknown := [token for token in recipe.sample.stop_token_ids if token >= vocabulary]:
+        raise DiverError(f"sample.stop_token_ids: {unknown[0]} is no token of {name!r}, which has {vocabulary}")
     if not end_tokens(policy, policy.tokenizer, recipe.sample.stop_token_ids):
         raise DiverError(f"model.path {name!r}: neither tokenizer nor model has an end token")
 
@@ -167,8 +167,8 @@ def _check_generation(recipe: Recipe, policy: Configuration) -> None:
     try:
         policy.generation_config.validate(strict=True)
     except ValueError as error:
-        told = "transformers saves no checkpoint with its generation_config.json; correct or delete the file"
-        raise DiverError(f"model.path {recipe.model.path!r}: {told} ({' '.join(str(error).split())})") from None
+        advice = "transformers saves no checkpoint with its generation_config.json; correct or delete the file"
+        raise DiverError(f"model.path {recipe.model.path!r}: {advice} ({' '.join(str(error).split())})") from None
 
 
 def _check_environments(recipe: Recipe, problems: Iterable[Problem]) -> None:
@@ -194,14 +194,21 @@ def _check_batch(recipe: Recipe, problems: int, notes: Sequence[str]) -> None:
 
 
 def prepare_and_rehearse(recipe: Recipe) -> Prepared:
-    """All that the built-in trainer checks before it loads weights; DiverError for what would stop the run later."""
+    """Check all that can be checked before weights are loaded; DiverError for what would stop the run later."""
     prepared = prepare(recipe)
     prepared.notes.extend(rehearse(recipe, prepared.train, prepared.tokenizer))
     return prepared
 
 
 def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
-    """Notes on a user's verifier. DiverError for any error of the method, such as a missing encoder."""
+    """Pass made-up responses through the method and a user's verifier.
+
+    Returns:
+        Notes on the verifier.
+
+    Raises:
+        DiverError: the method fails, such as for a missing encoder, or its state cannot be saved.
+    """
     problem = train.problems[0]
     prompt = train.ids[problem.id]
     decode = partial(tokenizer.decode, skip_special_tokens=True)
@@ -223,25 +230,25 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
     group = Group(problem, tuple(rollouts), prompt=train.texts[0], prompt_tokens=tuple(prompt))
 
     method, state = recipe.method.limited(recipe.sample.max_tokens), State()
-    given = [group], Progress(0, recipe.train.steps), decode, state
+    arguments = [group], Progress(0, recipe.train.steps), decode, state
     if ":" in method.name:
-        (shaped,) = call_own(f"method.name {method.name!r}", method.apply, *given) or (None,)
+        (shaped,) = call_own(f"method.name {method.name!r}", method.apply, *arguments) or (None,)
     else:
-        (shaped,) = method.apply(*given) or (None,)
+        (shaped,) = method.apply(*arguments) or (None,)
     if shaped and method.selection.outcomes != "all" and not method.overlong:
-        parts = [r.token_advantages if r.token_advantages is not None else r.advantage for r in shaped.rollouts]
-        # With other texts an advantage could differ from 0 where a reward goes beyond the outcome.
-        if not any(map(np.any, parts)) and not any(shaped.rewards != shaped.outcomes):
+        advantages = [r.token_advantages if r.token_advantages is not None else r.advantage for r in shaped.rollouts]
+        # Where the reward differs from the outcome, real responses could have advantages other than 0.
+        if not any(map(np.any, advantages)) and not any(shaped.rewards != shaped.outcomes):
             raise DiverError(
                 f"method {method.name!r}: selection.outcomes = {method.selection.outcomes!r} leaves responses with "
                 "equal rewards, whose advantages are all 0; psr trains on correct responses, nsr on wrong ones"
             )
     try:
         values, arrays = without_arrays(state)
-        kept = json.loads(to_json(values)) == values and all(a.dtype == np.int32 and a.ndim == 1 for a in arrays)
+        survives = json.loads(to_json(values)) == values and all(a.dtype == np.int32 and a.ndim == 1 for a in arrays)
     except (TypeError, ValueError):  # JSON cannot store it, e.g. a set
-        kept = False
-    if not kept:
+        survives = False
+    if not survives:
         raise DiverError(
             f"method {method.name!r}: its state changes when it is saved as JSON and read again. Use dicts with text "
             "as keys, lists, texts, numbers, None, and arrays of int32 [n] as values of dicts"
@@ -252,7 +259,7 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
 def _verifier_notes(recipe: Recipe, problem: Problem) -> list[str]:
     """A note if a user's verifier accepts the reference answer neither plain nor in a box.
 
-    There is no note if the answer is blank, as in a task that is judged by its rules.
+    A blank answer has no note: such a task is judged by its rules.
     """
     if not problem.answer.strip():
         return []
@@ -261,9 +268,9 @@ def _verifier_notes(recipe: Recipe, problem: Problem) -> list[str]:
     grades = [rollout.grade for rollout in graded.rollouts]
     if Grade.CORRECT in grades:
         return []
-    found = ", ".join(dict.fromkeys(str(grade) for grade in grades))
+    names = ", ".join(dict.fromkeys(str(grade) for grade in grades))
     return [
         f"verifier {problem.verifier}: gives the reference answer of problem {problem.id!r} itself, "
-        f"{problem.answer[:60]!r}, plain and in a box, the grade {found}; it is called with the response and the "
+        f"{problem.answer[:60]!r}, plain and in a box, the grade {names}; it is called with the response and the "
         "Problem, whose answer is problem.answer"
     ]

@@ -31,7 +31,7 @@ class Stop(threading.Event):
         return 128 + self.signal
 
     def end(self, step: int, steps: int, folder: Path) -> NoReturn:
-        """Say what is saved and how to resume, and end the process."""
+        """Print what is saved and how to resume, and end the process."""
         saved = f"saved in {folder}/checkpoints/step_{step:04d}" if step else "nothing to save"
         tqdm.write(f"{self.name}: stopped after step {step} of {steps}, {saved}; {how_to_resume()}")
         raise SystemExit(self.exit_code)
@@ -39,11 +39,11 @@ class Stop(threading.Event):
 
 @contextmanager
 def stop_request(stop: Stop | None = None) -> Iterator[Stop]:
-    """The event, by default a new one, is set by SIGTERM, by which Slurm and others announce the end of a job,
-    and by Ctrl-C (SIGINT).
+    """An event, by default a new one, that SIGTERM or Ctrl-C (SIGINT) sets.
 
-    After either, Ctrl-C raises KeyboardInterrupt, and SIGTERM has no further effect: a scheduler may send it to a
-    process twice. A signal that was ignored stays ignored.
+    Slurm and other schedulers announce the end of a job by SIGTERM.
+    After either signal, Ctrl-C raises KeyboardInterrupt, and SIGTERM has no further effect: a scheduler may send it to
+    a process twice. A signal that was ignored stays ignored.
     """
     stop = stop or Stop()
 
@@ -73,6 +73,6 @@ def stop_request(stop: Stop | None = None) -> Iterator[Stop]:
 
 
 def how_to_resume() -> str:
-    """In words: the command line of this process, without --restart, which would begin anew."""
+    """How to resume, in words: by the command line of this process without --restart, which would begin anew."""
     restarts = any(word.partition("=")[0] == "--restart" for word in sys.argv[1:])
     return f"the same command{' without --restart' * restarts} resumes"

@@ -1,10 +1,10 @@
-"""Training, to be read top to bottom: sample whole groups, verify, shape, update.
+"""Training, to be read top to bottom: sample groups, verify, shape, update.
 
 for each rollout step:
     groups = sample(problems)          # G responses to each
     groups = verify(groups)            # grades and outcomes
     groups = method.shaped(groups)     # diversity, shaping, selection, advantage
-    replayed = method.replayed(state)  # groups sampled before, where the method has them
+    replayed = method.replayed(state)  # groups of earlier steps, if the method replays any
     update(policy, groups, replayed)   # one optimizer step a mini-batch
 """
 
@@ -38,8 +38,9 @@ from diver.train.update import update
 
 KS = (1, 4, 16, 64)  # values of k for Pass@k on the held-out problems
 
-DECIDED = (Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER)
-MANY_FAILURES = 8  # failures without any verdict that stop the run
+DECIDED = (Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER)  # grades that only a working verifier gives
+# This many failures without any verdict stop the run. Fewer may be caused by the responses.
+MANY_FAILURES = 8
 
 
 class Trainer:
@@ -59,7 +60,8 @@ class Trainer:
         if self.method.loss.kl_coef:  # the policy before training, frozen, for the KL term
             self.reference = load_policy(recipe.model)
             self.reference.model.requires_grad_(False).eval()
-        moments = 8 * sum(p.numel() for p in self.policy.model.parameters())  # bytes of AdamW's moments
+        # AdamW allocates its two float32 moments after the generator has measured the free memory.
+        moments = 8 * sum(p.numel() for p in self.policy.model.parameters())
         self.generator = HFGenerator(self.policy, recipe.model.path, recipe.sample.max_num_seqs, moments)
         self.sampler = playing(self.generator, self.train.problems, self.train.template)
         self.optimizer = torch.optim.AdamW(
@@ -83,41 +85,46 @@ class Trainer:
         rows = folder.rows("metrics.jsonl")
         self.batches = sum(int(row.get("sample/batches", 0)) for row in rows)
         self.loggers = [AlertLog(rows), *open_loggers(self.recipe.log, folder.path, folder.config, self.step)]
-        with ExitStack() as opened:
+        with ExitStack() as stack:
             for logger in self.loggers:
-                opened.callback(logger.close)
+                stack.callback(logger.close)
             self._start()
             saver = checkpoint.Saver(folder, self.policy, self.optimizer, self.recipe.train, self.step, self.state)
             if evaluates and not self.step and not folder.steps():
                 self._record(0, self._evaluate(0, evaluation.num_samples))
             if self.method.start_samples and not self.step:
                 self._sample_start()
-            stop = opened.enter_context(stop_request())
-            bar = opened.enter_context(progress_bar(steps, "train", "step", done=self.step, keep=True))
+            stop = stack.enter_context(stop_request())
+            bar = stack.enter_context(progress_bar(steps, "train", "step", done=self.step, keep=True))
             while self.step < steps:
                 if stop.is_set():
                     saver.save(self.step)
                     stop.end(self.step, steps, folder.path)
                 self.step += 1
                 row = self._step(self.step, bar)
-                last = self.step == steps
-                if evaluates and (last or (evaluation.every and self.step % evaluation.every == 0)):
-                    samples = evaluation.num_samples if last else evaluation.num_samples_in_training
+                is_last = self.step == steps
+                if evaluates and (is_last or (evaluation.every and self.step % evaluation.every == 0)):
+                    samples = evaluation.num_samples if is_last else evaluation.num_samples_in_training
                     row |= self._evaluate(self.step, samples, bar)
                 self._record(self.step, row)
-                if last or saver.due(self.step):
+                if is_last or saver.due(self.step):
                     bar.set_description("save")
                     saver.save(self.step)
                 bar.set_postfix_str(_status(row))
                 bar.update()
             if evaluates and not folder.evaluated(steps, evaluation.num_samples):
-                row = self._evaluate(steps, evaluation.num_samples, bar)  # a longer run was stopped and ends here
+                # The steps were part of a longer run, which was stopped and now ends here.
+                row = self._evaluate(steps, evaluation.num_samples, bar)
                 folder.add_to_row(steps, row)
                 for logger in self.loggers:
                     logger.log(steps, row)
 
     def measured(self) -> tuple[float, float]:
-        """Seconds of the second of two steps, and of one response to every held-out problem; no checkpoint is saved."""
+        """Make two steps and an evaluation without saving a checkpoint.
+
+        Returns:
+            The seconds of the second step, and those of one response to every held-out problem.
+        """
         self.folder.begin()
         self.batches, samples = 0, self.recipe.evaluate.num_samples_in_training
         evaluated = self._evaluate(0, samples)["time/evaluate"] if self.eval_problems.problems else 0.0
@@ -147,11 +154,11 @@ class Trainer:
         tokens = sum(r.length for r in sampled)
         with _timed(timings, "update", bar):
             replayed = None
-            if replays:  # none in a step without sampled groups to train on, which has no update
-                again = method.replayed(self.state, recipe.train.batch_size, progress) if groups else []
-                replayed = check_replayed(method, again)
-            for part in self.optimizer.param_groups:
-                part["lr"] = recipe.train.learning_rate * min(1.0, step / max(1, recipe.train.warmup_steps))
+            if replays:  # a step without sampled groups to train on has no update, so it replays nothing
+                earlier_groups = method.replayed(self.state, recipe.train.batch_size, progress) if groups else []
+                replayed = check_replayed(method, earlier_groups)
+            for param_group in self.optimizer.param_groups:
+                param_group["lr"] = recipe.train.learning_rate * min(1.0, step / max(1, recipe.train.warmup_steps))
             torch.manual_seed(stream_seed(recipe.run.seed, "dropout", step))  # for models with dropout
             update_metrics = update(
                 self.policy,
@@ -178,25 +185,25 @@ class Trainer:
         }
 
     def _batch(self, step: int, progress: Progress, timings: dict[str, float], bar: tqdm) -> list[Group]:
-        """All sampled groups, shaped. A selection of groups may take several batches."""
+        """The sampled groups of a step after shaping. A selection of groups may take several batches."""
         train, sampling, seed = self.recipe.train, self.recipe.sample, self.recipe.run.seed
         selection = self.method.selection
         shaped: list[Group] = []
         for _ in range(selection.max_num_gen_batches if selection.filter_groups else 1):
-            number = step
-            if selection.filter_groups:  # take the next problems of the epoch; a step may take several batches
-                number = self.batches = self.batches + 1
-            index = draw_indices(number, train.batch_size, len(self.train.problems), seed)
-            size, stream = sampling.group_size * selection.multiplier, stream_seed(seed, "sample", number)
-            batch = self._sampled(index, size, stream, timings, bar)
+            batch_number = step
+            if selection.filter_groups:  # several batches a step: each takes the next problems of the epoch
+                batch_number = self.batches = self.batches + 1
+            index = draw_indices(batch_number, train.batch_size, len(self.train.problems), seed)
+            size, sample_seed = sampling.group_size * selection.multiplier, stream_seed(seed, "sample", batch_number)
+            batch = self._sampled(index, size, sample_seed, timings, bar)
             for attempt in range(selection.retries):
                 unsolved = [i for i, group in enumerate(batch) if not self.method.correct(group).any()]
                 if not unsolved:
                     break
-                retry = stream_seed(seed, "retry", number, attempt)
-                again = self._sampled([index[i] for i in unsolved], size, retry, timings, bar)
-                for i, more in zip(unsolved, again, strict=True):
-                    batch[i] = batch[i].joined(more)
+                retry_seed = stream_seed(seed, "retry", batch_number, attempt)
+                retried = self._sampled([index[i] for i in unsolved], size, retry_seed, timings, bar)
+                for i, responses in zip(unsolved, retried, strict=True):
+                    batch[i] = batch[i].joined(responses)
             with _timed(timings, "diversity", bar):
                 shaped += self.method.shaped(batch, progress, self.decode, self.state)
             shaped, enough = without_surplus(shaped, train.batch_size)
@@ -222,24 +229,24 @@ class Trainer:
                 tokens=self.train.ids,
             )
         with _timed(timings, "verify", bar):
-            if not isinstance(self.sampler, Trajectories):  # else environments have judged what they answered
+            if not isinstance(self.sampler, Trajectories):  # environments have graded their trajectories already
                 batch = verify(batch, self.recipe.verify)
             if not self.has_graded:
                 self._check_verifier(batch)
             return with_keys(batch) if "keys" in self.method.needs else batch
 
     def _sample_start(self) -> None:
-        """Enter the method's responses of the policy before training into its state, for every problem."""
-        numbers, each = range(len(self.train.problems)), self.recipe.train.batch_size
-        for first in progress(numbers[::each], "start", "batch"):
-            seed = stream_seed(self.recipe.run.seed, "start", first)
-            for group in self._sampled(numbers[first : first + each], self.method.start_samples, seed, {}, None):
+        """Sample responses to every problem before training and enter them into the state of the method."""
+        numbers, batch_size = range(len(self.train.problems)), self.recipe.train.batch_size
+        for start in progress(numbers[::batch_size], "start", "batch"):
+            seed = stream_seed(self.recipe.run.seed, "start", start)
+            for group in self._sampled(numbers[start : start + batch_size], self.method.start_samples, seed, {}, None):
                 self.method.update_start(group, self.state)
 
     def _check_verifier(self, batch: list[Group]) -> None:
         """DiverError if the verifier has failed on every response so far in this process, so nothing could be learned.
 
-        Truncated responses do not count. A few failures besides them may be caused by the responses.
+        Truncated responses do not count.
         """
         grades = [rollout.grade for group in batch for rollout in group.rollouts]
         self.has_graded = any(grade in DECIDED for grade in grades)
@@ -252,8 +259,8 @@ class Trainer:
     def _evaluate(self, step: int, samples: int, bar: tqdm | None = None) -> dict[str, float]:
         """Pass@k on the held-out problems, also written to eval/step_NNNN.json.
 
-        Every evaluation has the same random streams, so an unchanged policy has unchanged results. Responses are stored
-        as they come: a killed evaluation of the same weights resumes within.
+        Every evaluation has the same random streams, so an unchanged policy has unchanged results. Each response is
+        stored when it is sampled, so a killed evaluation of the same weights resumes where it stopped.
         """
         recipe, timings = self.recipe, dict[str, float]()
         variables = dict(recipe.model.chat_template_kwargs)
@@ -298,11 +305,11 @@ class Trainer:
             tqdm.write(f"{self.folder.path}: resuming after step {self.step}")
         elif self.recipe.train.steps:
             tqdm.write(f"first prompt:\n{self.train.texts[0]}\n")
-        steps, last = self.recipe.train.steps, self.schedule_steps
-        coef, end = (self.method.shaping_coef(Progress(step, last)) for step in (last, steps))
-        if steps > last and coef == end:  # a schedule in steps continues beyond the planned end
-            over = f"schedules run over the {counted(last, 'step')} with which this run began"
-            tqdm.write(f"{over}; lambda then stays at {coef:g}")
+        steps, planned = self.recipe.train.steps, self.schedule_steps
+        coef, end_coef = (self.method.shaping_coef(Progress(step, planned)) for step in (planned, steps))
+        if steps > planned and coef == end_coef:  # a schedule in steps continues beyond the planned end
+            notice = f"schedules run over the {counted(planned, 'step')} with which this run began"
+            tqdm.write(f"{notice}; lambda then stays at {coef:g}")
 
 
 def _status(row: Mapping[str, float]) -> str:

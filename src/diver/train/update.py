@@ -1,12 +1,12 @@
-"""The update: mini-batches of whole groups, each one optimizer step (paper eq. 1).
+"""The update: mini-batches of complete groups, each one optimizer step (paper eq. 1).
 
 The gradient of a mini-batch does not depend on how it is cut into micro-batches. Every token carries the weight that
 the complete mini-batch gives it. A loss that selects tokens does so over all tokens of the mini-batch first, in a pass
 without gradient. Rows without a gradient (`PolicyLoss.has_gradient`) are not run through the model again. Their tokens
-still count in the weights and the selection, and a mini-batch of nothing but such rows still takes its optimizer step.
+still count in the weights and the selection, and a mini-batch with only such rows still takes its optimizer step.
 
-Replayed rollouts (`Method.replayed`) are spread over the mini-batches. They add a term of their own to the loss and do
-not change the weights of the sampled ones.
+Replayed rollouts (`Method.replayed`) are spread over the mini-batches. They add a second term to the loss and do not
+change the weights of the sampled rollouts.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ from diver.train.batches import (
 )
 
 ANCHOR = "loss.anchor"
-"""Its key in the state."""
+"""Key of the loss's anchor in the state."""
 
 
 def response_logprobs(
@@ -45,13 +45,13 @@ def response_logprobs(
 ) -> tuple[Tensor, Tensor]:
     """log pi and entropy of each token that the policy wrote, [n, R] each; 0 elsewhere.
 
-    Without `with_entropy` the entropy is 0, too.
+    Without `with_entropy` all entropies are 0.
     """
     model, mask = policy.model, batch.mask
     with torch.autocast(model.device.type, policy.precision, enabled=policy.precision is not None):
         if shares_prompts(model):
             hidden = before_responses(model, batch)
-        else:  # each row is padded and run with its own prompt
+        else:  # each row is padded and run with its prompt; the state before a token predicts it
             inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.position}
             hidden = hidden_states(model, **inputs, use_cache=False)[:, -mask.shape[1] - 1 : -1][mask]
         logprobs, entropies = token_logprobs(
@@ -71,7 +71,7 @@ def response_logprobs(
 
 @torch.no_grad()
 def all_tokens(policy: Policy, rows: Sequence[Row], loss: PolicyLoss, temperature: float, budget: int) -> Tokens:
-    """The N tokens of these rows under the policy as it now is, in one pass: [N] each."""
+    """The N tokens of these rows with their log-probs under the current policy, [N] each, in one pass."""
     device = policy.model.device
     lengths = torch.tensor([row.written for row in rows])
     total = int(lengths.sum())
@@ -85,8 +85,8 @@ def all_tokens(policy: Policy, rows: Sequence[Row], loss: PolicyLoss, temperatur
         logprobs[index], entropies[index] = (x[batch.mask] for x in scores)
 
     def column(values: Iterable[np.ndarray | float]) -> Tensor:
-        each = [np.broadcast_to(value, row.written) for value, row in zip(values, rows, strict=True)]
-        return torch.from_numpy(np.concatenate(each)).to(device, torch.float32)
+        arrays = [np.broadcast_to(value, row.written) for value, row in zip(values, rows, strict=True)]
+        return torch.from_numpy(np.concatenate(arrays)).to(device, torch.float32)
 
     return Tokens(
         logprobs,
@@ -121,15 +121,15 @@ def accumulate(
             with_entropy=loss.needs_entropy or bool(loss.entropy_coef),
             top_p=loss.entropy_top_p,
         )
-        choice = None if selected is None else selected[batch.token_index]
+        selected_in_batch = None if selected is None else selected[batch.token_index]
         token_loss, metrics = loss.forward(
-            Tokens(logprobs, batch.old_logprobs, batch.advantages, entropies, batch.mask, choice)
+            Tokens(logprobs, batch.old_logprobs, batch.advantages, entropies, batch.mask, selected_in_batch)
         )
         if loss.kl_coef:
             assert reference is not None
             with torch.no_grad():
-                of_reference = response_logprobs(reference, batch, temperature)[0]
-            kl = kl_to_reference(logprobs, of_reference)
+                reference_logprobs = response_logprobs(reference, batch, temperature)[0]
+            kl = kl_to_reference(logprobs, reference_logprobs)
             token_loss = token_loss + loss.kl_coef * kl
             sums["kl"] += float(kl.detach()[batch.mask].sum())
         if loss.entropy_coef:
@@ -172,10 +172,11 @@ def update(
         groups: sampled groups with their `prompt_tokens`.
         seed: for the random choices of a loss that selects tokens.
         reference: the policy of the KL term.
-        state: the state of the run, saved with the checkpoints; it has the anchor of a loss with one.
-        replayed: groups sampled before, whose metrics are `replay/*`. All `policy/*` are of the sampled groups alone,
-            except `policy/grad_norm`, which is of both.
-        reweighed: gives `replayed`, also with the policy's log-probs, their advantages (`Method.reweighed`).
+        state: the state of the run, saved with the checkpoints. A loss with an anchor stores it there.
+        replayed: groups of earlier steps, whose metrics are `replay/*`. All `policy/*` describe the sampled groups
+            alone, except `policy/grad_norm`, which describes both.
+        reweighed: called with the replayed groups, and with these groups under the policy's log-probs; returns them
+            with their advantages (`Method.reweighed`).
     """
     random = torch.Generator().manual_seed(seed)
     budget = config.micro_batch_tokens
@@ -191,11 +192,12 @@ def update(
     shares = [list((replayed or [])[i :: len(batches)]) for i in range(len(batches))]
     if replayed:  # KL and entropy terms apply to sampled rollouts only
         without_terms = dataclasses.replace(loss, kl_coef=0.0, entropy_coef=0.0)
-        of_all = dataclasses.replace(config, skip_zero_advantage=False)  # they need not have log-probs yet
-        now = [_recomputed(policy, share, without_terms, of_all, temperature) for share in shares]
-        shares = [[*reweighed(*pair)] for pair in zip(shares, now, strict=True)] if reweighed else now
+        # Replayed rollouts may lack log-probs, so none of them is skipped.
+        without_skipping = dataclasses.replace(config, skip_zero_advantage=False)
+        recomputed = [_recomputed(policy, share, without_terms, without_skipping, temperature) for share in shares]
+        shares = [[*reweighed(*pair)] for pair in zip(shares, recomputed, strict=True)] if reweighed else recomputed
     for i, (mini_batch, share) in enumerate(zip(batches, shares, strict=True)):
-        # Zeros, not None: AdamW leaves out a parameter without a gradient, momentum and all.
+        # Zeros, not None: AdamW skips a parameter whose gradient is None, its momentum and weight decay included.
         for p in parameters:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad.zero_()
         if share:
@@ -208,11 +210,12 @@ def update(
         lengths = torch.tensor([r.length for g in mini_batch for r in g.rollouts])
         rows = rows_of(mini_batch, row_weights(lengths, loss.aggregation).tolist())
         selected = None
+        # In the first mini-batch the policy equals the sampler, so a loss that does not select on-policy selects none.
         if loss.selects_tokens and i == 0 and not loss.selects_on_policy:
             selected = torch.zeros(int(lengths.sum()), dtype=torch.bool, device=policy.model.device)
         elif loss.selects_tokens:
             tokens = all_tokens(policy, rows, loss, temperature, budget)
-            # In the order of the rows, so that the cut into micro-batches does not matter.
+            # The numbers are in the order of the rows, so the selection does not depend on the micro-batches.
             uniform = torch.rand(len(tokens.logprobs), generator=random).to(tokens.logprobs.device)
             selected = loss.select_tokens(tokens._replace(uniform=uniform, anchor=anchor))
         rows = _with_gradient(rows, loss, config, selected)
@@ -224,7 +227,7 @@ def update(
         optimizer.step()
 
         if i == 0:
-            # At recomputed log-probs the ratio is 1, so they are compared with those of the sampler.
+            # With recomputed log-probs the ratio is 1, so these log-probs are compared with those of the sampler.
             sampled = groups[: len(mini_batch)]
             distance = _distance(sampled, mini_batch) if loss.recomputes_logprobs else sums["mismatch"]
             mismatch = distance / max(1.0, sums["active"])
@@ -249,8 +252,8 @@ def update(
     if loss.kl_coef:
         metrics["policy/kl"] = totals["kl"] / active
     if replayed is not None:
-        again = [group for share in shares for group in share]
-        metrics |= replay_metrics(again, totals["replay/coefficients"], totals["coefficients"])
+        replayed_groups = [group for share in shares for group in share]
+        metrics |= replay_metrics(replayed_groups, totals["replay/coefficients"], totals["coefficients"])
         metrics["replay/grad_norm"] = totals["replay/grad_norm"] / updates
     return metrics
 
@@ -258,7 +261,7 @@ def update(
 def _anchor(
     policy: Policy, groups: Sequence[Group], loss: PolicyLoss, temperature: float, budget: int, state: State | None
 ) -> float:
-    """The anchor of the loss, from `state`; in the first batch of a run it is measured on `groups` and stored there."""
+    """The anchor of the loss from `state`. In the first batch of a run, it is measured on `groups` and stored."""
     state = {} if state is None else state
     if ANCHOR not in state:
         rows = rows_of(groups, [1.0] * sum(map(len, groups)))
@@ -269,37 +272,38 @@ def _anchor(
 def _distance(sampled: Sequence[Group], recomputed: Sequence[Group]) -> float:
     """The sum over tokens of |log pi - log pi'|, between sampled groups and the same groups with new log-probs."""
     total = 0.0
-    for group, again in zip(sampled, recomputed, strict=True):
-        for a, b in zip(group.rollouts, again.rollouts, strict=True):
+    for group, recomputed_group in zip(sampled, recomputed, strict=True):
+        for a, b in zip(group.rollouts, recomputed_group.rollouts, strict=True):
             assert a.logprobs is not None and b.logprobs is not None
             total += float(np.abs(a.logprobs - b.logprobs).sum())
     return total
 
 
 def _with_gradient(rows: Sequence[Row], loss: PolicyLoss, config: Update, selected: Tensor | None = None) -> list[Row]:
-    """The rows that may have a gradient, on which the model is run; `selected` [N] is the choice of the loss."""
+    """The rows that may have a gradient. The model is run on them only; `selected` [N] is the choice of the loss."""
     rows = [row for row in rows if row.written]
     if not config.skip_zero_advantage:
         return rows
     mask = None if selected is None else selected.cpu()
-    parts = [None if mask is None else mask[row.start : row.start + row.written] for row in rows]
-    return [row for row, part in zip(rows, parts, strict=True) if loss.has_gradient(row.advantages, part)]
+    choices = [None if mask is None else mask[row.start : row.start + row.written] for row in rows]
+    return [row for row, choice in zip(rows, choices, strict=True) if loss.has_gradient(row.advantages, choice)]
 
 
 @torch.no_grad()
 def _recomputed(
     policy: Policy, groups: Sequence[Group], loss: PolicyLoss, config: Update, temperature: float
 ) -> list[Group]:
-    """A mini-batch with the policy's log-probs in place of the sampler's, where there is a gradient.
+    """A mini-batch with the policy's log-probs in place of the sampler's, for the rows that may have a gradient.
 
-    Computed in the micro-batches of the update, since others round otherwise: the first ratio is so exactly 1.
+    They are computed in the micro-batches of the update, since other micro-batches round differently. So the first
+    ratio is exactly 1.
     """
     rows = rows_of(groups, [1.0] * sum(map(len, groups)))
     logprobs: dict[int, np.ndarray] = {}
     shared = shares_prompts(policy.model)
     for chunk in micro_batches(_with_gradient(rows, loss, config), config.micro_batch_tokens, shared=shared):
         batch = collate(chunk, policy.model.device)
-        found = response_logprobs(policy, batch, temperature)[0]
-        logprobs |= {row.start: f[m].cpu().numpy() for row, f, m in zip(chunk, found, batch.mask, strict=True)}
-    each = iter([logprobs.get(row.start, row.old_logprobs) if row.written else row.old_logprobs for row in rows])
-    return [group.with_each(logprobs=[next(each) for _ in range(len(group))]) for group in groups]
+        padded = response_logprobs(policy, batch, temperature)[0]
+        logprobs |= {row.start: x[m].cpu().numpy() for row, x, m in zip(chunk, padded, batch.mask, strict=True)}
+    by_row = iter([logprobs.get(row.start, row.old_logprobs) if row.written else row.old_logprobs for row in rows])
+    return [group.with_each(logprobs=[next(by_row) for _ in range(len(group))]) for group in groups]
