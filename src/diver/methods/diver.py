@@ -56,7 +56,7 @@ class Schedule:
             raise ValueError(f'end must be at most 1 with unit = "run" (a fraction of the run), not {self.end}')
 
     def factor(self, progress: Progress | float) -> float:
-        """What lambda is multiplied by at `progress`: a `Progress`, or the fraction t/T of the run that is done."""
+        """The factor of lambda at `progress`: a `Progress`, or the fraction t/T of the run that is done."""
         if self.kind == "constant":
             return 1.0
         if isinstance(progress, Progress):
@@ -72,8 +72,8 @@ class Schedule:
         if position <= self.start or self.kind == "step":
             return 1.0
         elapsed = (position - self.start) / (self.end - self.start)
-        left = 1 - elapsed if self.kind == "linear" else (1 + math.cos(math.pi * elapsed)) / 2
-        return self.final + (1 - self.final) * left
+        remaining = 1 - elapsed if self.kind == "linear" else (1 + math.cos(math.pi * elapsed)) / 2
+        return self.final + (1 - self.final) * remaining
 
 
 Combine = Literal["mean", "sum"]

@@ -59,7 +59,7 @@ class DphRl(ClipHigher):
         return self.start_responses
 
     def anchors(self, correct: np.ndarray) -> np.ndarray:
-        """Which responses of the starting policy are trained on, bool [n]: one of a solved problem."""
+        """Which responses of the starting policy are trained on, bool [n]: the first correct one, if it is solved."""
         solved = correct.any() and correct.mean() >= self.solved
         return (np.arange(len(correct)) == correct.argmax()) & solved
 
