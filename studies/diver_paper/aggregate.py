@@ -76,8 +76,8 @@ def of_samples(evaluation: Mapping[str, Any], kind: str, k: int) -> np.ndarray:
     if kind == "pass":
         return pass_at_k(n, np.array([sum(counts) for counts in solutions], dtype=np.int64), k)
     problem = np.repeat(np.arange(len(solutions)), [len(counts) for counts in solutions])
-    each = pass_at_k(n, np.array([count for counts in solutions for count in counts], dtype=np.int64), k)
-    return np.bincount(problem, weights=each, minlength=len(solutions))  # distinct_at_k of all problems at once
+    per_solution = pass_at_k(n, np.array([count for counts in solutions for count in counts], dtype=np.int64), k)
+    return np.bincount(problem, weights=per_solution, minlength=len(solutions))  # distinct_at_k of all problems at once
 
 
 # ---- over seeds and problems -----------------------------------------------------------------------------------------
@@ -99,8 +99,8 @@ def over_seeds(study: Study, variant: str, measure: str) -> tuple[float, float]:
 
 
 def _of_variant(study: Study, variant: str, measure: str) -> dict[int, np.ndarray]:
-    found = {seed: values(record, measure) for seed, record in study.runs.get(variant, {}).items()}
-    return {seed: row for seed, row in found.items() if len(row)}
+    by_seed = {seed: values(record, measure) for seed, record in study.runs.get(variant, {}).items()}
+    return {seed: row for seed, row in by_seed.items() if len(row)}
 
 
 def difference(study: Study, more: str, less: str, measure: str) -> Estimate:
@@ -114,8 +114,8 @@ def contrast(study: Study, more: Sequence[str], less: Sequence[str], measure: st
     for number, run in enumerate(study.paired([*more, *less])):
         sides = [[values(run[variant], measure) for variant in side] for side in (more, less)]
         if all(len(row) for side in sides for row in side):
-            for of, side in zip(sums, sides, strict=True):
-                of[number] = np.sum(side, axis=0)
+            for total, side in zip(sums, sides, strict=True):
+                total[number] = np.sum(side, axis=0)
     bounds = _bounds(measure)
     return comparison.difference(*sums, bounds and (len(more) * bounds[0], len(more) * bounds[1]))
 

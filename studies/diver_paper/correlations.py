@@ -65,7 +65,7 @@ def _spearman(x: np.ndarray, control: int | None) -> np.ndarray:
     if control is None:
         return rho
     with_control = rho[:, :, control, None]
-    left = np.sqrt(1.0 - with_control**2)
-    scale = left * left.transpose(0, 2, 1)
-    rest = rho - with_control * with_control.transpose(0, 2, 1)
-    return np.clip(np.divide(rest, scale, out=np.full_like(rho, np.nan), where=scale > 1e-9), -1.0, 1.0)
+    unexplained = np.sqrt(1.0 - with_control**2)
+    scale = unexplained * unexplained.transpose(0, 2, 1)
+    numerator = rho - with_control * with_control.transpose(0, 2, 1)
+    return np.clip(np.divide(numerator, scale, out=np.full_like(rho, np.nan), where=scale > 1e-9), -1.0, 1.0)

@@ -86,13 +86,13 @@ def _variants(variants: list[str] | Mapping[str, Any]) -> dict[str, Changes]:
 def _experiment(name: str, table: dict[str, Any]) -> Experiment:
     ks = tuple(table.pop("ks", KS))
     variants = _variants(table.pop("variants", []))
-    others: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
-    others |= {
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    fields |= {
         "paper_variants": _variants(table["paper_variants"]) if "paper_variants" in table else variants,
         "panels": tuple(_panel(measure, ks) for measure in table.get("panels", ())),
         "claims": tuple(_claim(claim, table.get("temperatures")) for claim in _CLAIMS.get(name, ())),
     }
-    return Experiment(name=name, variants=variants, **others)
+    return Experiment(name=name, variants=variants, **fields)
 
 
 def _claim(claim: dict[str, Any], temperatures: list[float] | None) -> Claim:

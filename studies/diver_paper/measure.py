@@ -36,8 +36,8 @@ def measured(recipe: Recipe, folder: Path | None, *, temperatures: Sequence[floa
     start = time.process_time()
     checkpoints: Mapping[int, Path | None] = by_step(folder / "checkpoints") if folder else {0: None}
     last = max(checkpoints)
-    found = {step: evaluate(recipe, path, last=step == last) for step, path in checkpoints.items()}
-    others = {
+    evaluations = {step: evaluate(recipe, path, last=step == last) for step, path in checkpoints.items()}
+    extra = {
         f"{t:g}": evaluate(
             dataclasses.replace(recipe, evaluate=dataclasses.replace(recipe.evaluate, temperature=t)),
             checkpoints[last],
@@ -46,7 +46,7 @@ def measured(recipe: Recipe, folder: Path | None, *, temperatures: Sequence[floa
     }
     metrics = columns(folder) if folder else {}
     seconds = {"train": sum(metrics.get("time/cpu", ())), "evaluate": time.process_time() - start}
-    return {"metrics": metrics, "evaluations": found, "cpu_seconds": seconds, **({"at": others} if others else {})}
+    return {"metrics": metrics, "evaluations": evaluations, "cpu_seconds": seconds, **({"at": extra} if extra else {})}
 
 
 # ---- metrics of the training -----------------------------------------------------------------------------------------
@@ -91,11 +91,11 @@ def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool = True) -> d
     samples = config.num_samples if last else config.num_samples_in_training
     _, held_out, _ = load(recipe.data, config.source, config.problems)
     policy = load_policy(recipe.model, checkpoint)
-    kept = prompted(held_out, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens)
+    fitting = prompted(held_out, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens)
     task = Task(
         name="held-out",
-        problems=kept.problems,
-        template=kept.template,
+        problems=fitting.problems,
+        template=fitting.template,
         temperature=config.temperature,
         max_tokens=recipe.sample.max_tokens,
         samples=samples,
@@ -106,11 +106,11 @@ def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool = True) -> d
     result = evaluate_task(
         task, lambda: PrefixTreeGenerator(policy, seed=seed), generations, solutions=True, progress=False
     )
-    header = {"samples": samples, "temperature": config.temperature, "problems": len(kept.problems)}
+    header = {"samples": samples, "temperature": config.temperature, "problems": len(fitting.problems)}
     if not last:
         names = [*(f"pass@{k}" for k in task.ks), f"distinct@{max(task.ks)}"]
         return {**header, **{name: rounded(result["estimates"][name]["mean"]) for name in names}}
-    groups = draw(kept.problems, generations, recipe.run.seed)
+    groups = draw(fitting.problems, generations, recipe.run.seed)
     return {
         **header,
         "solutions": [row["solutions"] for row in result["per_problem"]],

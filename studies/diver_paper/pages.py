@@ -140,9 +140,9 @@ def results(study: Study) -> str:
     e = study.experiment
     levels, differences = [], []
     for variant in study.runs:
-        if less := e.baseline_of(variant):
-            gaps = [shown(m, difference(study, variant, less, m), "+") for m in e.columns]
-            differences.append([f"{variant} − {less}", *gaps])
+        if baseline := e.baseline_of(variant):
+            gaps = [shown(m, difference(study, variant, baseline, m), "+") for m in e.columns]
+            differences.append([f"{variant} − {baseline}", *gaps])
         else:
             levels.append([variant, *(_level(study, variant, m) for m in e.columns)])
     rows = [row for row in (*levels, *differences) if {*row[1:]} != {NONE}]

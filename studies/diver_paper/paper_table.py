@@ -51,8 +51,8 @@ def beside_paper(ours: Mapping[str, Mapping[str, float]], table: str = "main") -
         if row.model in ours:
             rows.append(Row(f"{row.model}, ours", ours[row.model], group=row.group))
         rows.append(dataclasses.replace(row, model=f"{row.model}, paper"))
-    known = {row.model for row in paper.TABLES[table]}
-    return rows + [Row(model, scores, group="Other models") for model, scores in ours.items() if model not in known]
+    models = {row.model for row in paper.TABLES[table]}
+    return rows + [Row(model, scores, group="Other models") for model, scores in ours.items() if model not in models]
 
 
 def score(row: Row, column: str) -> float:
@@ -97,8 +97,8 @@ def _columns(rows: Sequence[Row]) -> list[_Column]:
             cells = [AIME, *((p,) for p in parts if p not in AIME)] if block == "in" else [(p,) for p in parts]
             columns += [_Column("AIME 24/25" if c == AIME else _title(c[0]), block, c) for c in cells]
             columns.append(_Column("Avg.", block, (block,)))
-    known = {*paper.AVERAGES, *paper.IN_DOMAIN, *paper.OUT_OF_DOMAIN}
-    columns += [_Column(_title(name), "", (name,)) for name in names if name not in known]
+    standard = {*paper.AVERAGES, *paper.IN_DOMAIN, *paper.OUT_OF_DOMAIN}
+    columns += [_Column(_title(name), "", (name,)) for name in names if name not in standard]
     if not columns:
         raise ValueError("a table needs at least one row with a score")
     return columns

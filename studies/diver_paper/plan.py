@@ -59,8 +59,8 @@ def make_plan(experiment: Experiment, seeds: int, out: Path, work: Path, smaller
     for variant, changes, seed in runs_of(experiment, seeds):
         if variant != INITIAL and old_record(experiment, changes, seed, out, regime) is None:
             label = label_of(changes)
-            known = settings.get(label, Setting(label, tuple(flags(changes)), ()))
-            settings[label] = Setting(label, known.flags, tuple(sorted({*known.seeds, seed})))
+            setting = settings.get(label, Setting(label, tuple(flags(changes)), ()))
+            settings[label] = Setting(label, setting.flags, tuple(sorted({*setting.seeds, seed})))
     if not settings:
         return None
     return Plan(
@@ -91,8 +91,8 @@ def study(experiment: Experiment, seeds: int, out: Path, smaller: Changes = NOTH
     for variant, changes, seed in runs_of(experiment, seeds):
         record = old_record(experiment, changes, seed, out, regime, variant != INITIAL)
         name = UNTRAINED if variant == INITIAL else f"{label_of(changes)}/seed_{seed}"
-        if record is None and (new := made.get(f"{experiment.records}/{name}")):
-            record = {**new, "recipe": given(regime, changes, seed)}
+        if record is None and (stored := made.get(f"{experiment.records}/{name}")):
+            record = {**stored, "recipe": given(regime, changes, seed)}
         if record is not None:
             runs.setdefault(variant, {})[seed] = record
     return Study(experiment, runs, seeds)

@@ -63,9 +63,9 @@ def paper_values() -> Mapping[str, Any]:
 def flags(settings: Mapping[str, Any]) -> list[str]:
     """Nested tables over the values of the paper, as flags of the command line."""
     return [
-        part
+        word
         for key, value in flatten(with_paper_values(settings)).items()
-        for part in (f"--{key}", str(value).lower() if isinstance(value, bool) else str(value))
+        for word in (f"--{key}", str(value).lower() if isinstance(value, bool) else str(value))
     ]
 
 
@@ -96,8 +96,8 @@ def find(file: Path, recipe: Mapping[str, Any], prefix: str = "", trained: bool 
 @lru_cache(maxsize=16)
 def _by_recipe(file: Path, prefix: str, *_: int) -> Mapping[tuple[str, bool], Record]:
     """The records of a file that has not been written since: a page finds hundreds of them."""
-    found = [record for name, record in records.read(file).items() if name.startswith(prefix)]
-    return {(_key(record["recipe"]), bool(record["metrics"])): record for record in found}
+    matching = [record for name, record in records.read(file).items() if name.startswith(prefix)]
+    return {(_key(record["recipe"]), bool(record["metrics"])): record for record in matching}
 
 
 def _key(recipe: Mapping[str, Any]) -> str:

@@ -78,7 +78,7 @@ def measure_by_models(study: Study, models: Mapping[str, str], folder: Path) -> 
         missing = [run for run in _runs(study) if runs.get(run[0], {}).get("responses") != _fingerprint(run[1])]
         for key, record in progress(missing, f"{metric} by {name}", "run", keep=True):
             responses = last_evaluation(record)["responses"]
-            means = [round(float(diversity(each).mean()), DIGITS) for each in responses]
+            means = [round(float(diversity(texts).mean()), DIGITS) for texts in responses]
             runs[key] = {"responses": _fingerprint(record), "diversity": means}
             write_text(path, _as_lines(stored))
 
@@ -97,8 +97,8 @@ def read(path: Path) -> dict[str, Any]:
 def agreement(study: Study) -> tuple[list[str], np.ndarray]:
     """Names, and the values of every trained run, float64 [runs, problems, names]."""
     records = [record for _, record in _runs(study) if record["metrics"]]
-    all_names = (*TEXT_METRICS, *MODEL_METRICS, "pass@1", "pass@8")
-    names = [name for name in all_names if all(name in r["saved"] for r in records)]
+    candidates = (*TEXT_METRICS, *MODEL_METRICS, "pass@1", "pass@8")
+    names = [name for name in candidates if all(name in r["saved"] for r in records)]
     return names, np.array([np.transpose([r["saved"][name] for name in names]) for r in records])
 
 

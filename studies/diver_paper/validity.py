@@ -73,8 +73,8 @@ def _pairs(names: Sequence[str], estimates: Correlations) -> Iterator[tuple[Pair
 def pairs(result: Validity) -> list[Pair]:
     """Every pair with a metric in it that some method has, those of two metrics first."""
     tables = result.correlations.values()
-    known = dict.fromkeys(pair for table in tables for pair in table if any(map(is_metric, pair)))
-    return sorted(known, key=lambda pair: not all(map(is_metric, pair)))
+    candidates = dict.fromkeys(pair for table in tables for pair in table if any(map(is_metric, pair)))
+    return sorted(candidates, key=lambda pair: not all(map(is_metric, pair)))
 
 
 def strength(rho: Estimate) -> str:

@@ -40,16 +40,16 @@ def make(testbed: str) -> list[Problem]:
     source, count = Source(path=testbed), plan.evaluation.problems
     seen = {p.id for data in datas.values() for p in generate(source, data, count, held_out=True)}
     seen |= {problem.id for problem in held_out_stream(testbed)}
-    new = [p for p in generate(source, datas[testbed], CANDIDATES[testbed], held_out=True) if p.id not in seen]
+    unseen = [p for p in generate(source, datas[testbed], CANDIDATES[testbed], held_out=True) if p.id not in seen]
     training = trained(testbed, "final")
     chosen: list[Problem] = []
     for size in (SELECTION, HELD_OUT):
         wanted = shares(training, size)
-        for problem in list(new):
+        for problem in list(unseen):
             if wanted[problem.source]:
                 wanted[problem.source] -= 1
                 chosen.append(problem)
-                new.remove(problem)
+                unseen.remove(problem)
     return chosen
 
 

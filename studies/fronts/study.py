@@ -53,13 +53,13 @@ def known(plan: Plan, out: Path) -> dict[str, Record]:
 
 def settings(study: Mapping[str, Any], testbed: str) -> list[Setting]:
     """The settings of a testbed, each longer run before the shorter one that it contains."""
-    found = []
+    planned = []
     for label, changes in study[testbed].items():
         table = {**changes, "method": {"frame": "common", **changes["method"]}}
         flags = tuple(f"--{key}={value}" for key, value in flatten(table).items())
         for name in (label, label.removesuffix(LONGER)) if label.endswith(LONGER) else (label,):
-            more = study["more_seeds"] if name in study["more_seeds_of"] else []
-            seeds = (*study["seeds"], *more)
+            more_seeds = study["more_seeds"] if name in study["more_seeds_of"] else []
+            seeds = (*study["seeds"], *more_seeds)
             shorter = {} if name == label else {"run": label, "step": STEPS}
-            found.append(Setting(name, flags, seeds, **shorter))
-    return found
+            planned.append(Setting(name, flags, seeds, **shorter))
+    return planned

@@ -33,8 +33,11 @@ class Pair(NamedTuple):
 
 def cautions(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> list[str]:
     """The section; `compared` has the settings of each testbed over the seeds that all have."""
-    untrained = {t: of for t, runs in compared.items() if (of := found.untrained(t, runs[BASELINE]))}
-    over = {t: {k: gap(compared[t][best(compared[t], k)], of, HELD_OUT, k) for k in KS} for t, of in untrained.items()}
+    untrained = {t: records for t, runs in compared.items() if (records := found.untrained(t, runs[BASELINE]))}
+    over = {
+        t: {k: gap(compared[t][best(compared[t], k)], records, HELD_OUT, k) for k in KS}
+        for t, records in untrained.items()
+    }
     pairs = list(_pairs(found, compared))
     lines = [
         *(f"{TITLES[t]}: {_where(gaps)}." for t, gaps in over.items()),
@@ -65,9 +68,9 @@ def cautions(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> lis
 
 def _pairs(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> Iterator[Pair]:
     for testbed, runs in compared.items():
-        for more in (REPLAY, "max-rl, replay"):
-            if {more, SHORT} <= runs.keys():
-                yield Pair(testbed, more, SHORT, (runs[more], runs[SHORT]))
+        for label in (REPLAY, "max-rl, replay"):
+            if {label, SHORT} <= runs.keys():
+                yield Pair(testbed, label, SHORT, (runs[label], runs[SHORT]))
         if (rollouts := found.runs(testbed, MORE_ROLLOUTS, "controls")) and REPLAY in runs:
             yield Pair(testbed, REPLAY, f"{BASELINE} with {MORE_ROLLOUTS}", (runs[REPLAY], rollouts), QUESTIONS)
 
@@ -109,8 +112,8 @@ def _levels(title: str, record: Record) -> list[str]:
         return []
     shares = {
         name: ", ".join(
-            f"{level.partition('/')[2]} {100 * n / sum(of.values()):.0f} %" for level, n in sorted(of.items())
+            f"{level.partition('/')[2]} {100 * n / sum(counts.values()):.0f} %" for level, n in sorted(counts.items())
         )
-        for name, of in levels.items()
+        for name, counts in levels.items()
     }
     return [f"{title}, levels of the held-out problems: {shares['held-out']}. Training problems: {shares['trained']}."]

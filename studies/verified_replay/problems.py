@@ -34,10 +34,10 @@ def held_out_stream(testbed: str) -> list[Problem]:
     alike = [name for name, bed in plan.testbeds.items() if bed.rates_of == testbed]
     count = plan.evaluation.problems
     datas = {name: make_recipe(plan.regime(name)).data for name in alike}
-    source, own = Source(path=testbed), datas.pop(testbed)
+    source, testbed_data = Source(path=testbed), datas.pop(testbed)
     seen = {p.id for data in datas.values() for p in generate(source, data, count, held_out=True)}
     # The first `count` of this stream were evaluated on; of those after them, no more than are in `seen`.
-    candidates = generate(source, own, count + len(seen) + 2 * HELD_OUT, held_out=True)[count:]
+    candidates = generate(source, testbed_data, count + len(seen) + 2 * HELD_OUT, held_out=True)[count:]
     return [problem for problem in candidates if problem.id not in seen][: 2 * HELD_OUT]
 
 

@@ -37,10 +37,10 @@ class Finished:
             if run.stage != "tuning":
                 self._runs.setdefault((run.stage, run.testbed, run.label), {})[run.seed] = record
         for testbed in TITLES:
-            of = {label: self.runs(testbed, label) for label in self.labels}
-            complete = set.intersection(*(set(runs) for runs in of.values()))
+            by_label = {label: self.runs(testbed, label) for label in self.labels}
+            complete = set.intersection(*(set(runs) for runs in by_label.values()))
             if len(complete) >= SEEDS:
-                for label, runs in of.items():
+                for label, runs in by_label.items():
                     self._runs["final", testbed, label] = {seed: runs[seed] for seed in sorted(complete)}
 
     def runs(self, testbed: str, label: str, stage: str = "final") -> Runs:
@@ -60,11 +60,11 @@ def values(runs: Runs, name: str, k: int) -> Values:
 
     An evaluation is read as the front of a policy of `diver.sweep`, at the trained weights.
     """
-    part, _, temperature = name.partition(" ")
+    split, _, temperature = name.partition(" ")
     pair = Pair(1.0, float(temperature))
-    found = {seed: record["evaluations"][name] for seed, record in runs.items() if name in record["evaluations"]}
-    fronts = {seed: {"samples": e["samples"], "fronts": {part: {key(pair): e["c"]}}} for seed, e in found.items()}
-    return Policy(fronts, ()).values(part, pair, k)
+    results = {seed: record["evaluations"][name] for seed, record in runs.items() if name in record["evaluations"]}
+    fronts = {seed: {"samples": e["samples"], "fronts": {split: {key(pair): e["c"]}}} for seed, e in results.items()}
+    return Policy(fronts, ()).values(split, pair, k)
 
 
 def gap(more: Runs, less: Runs, name: str, k: int, level: float = 0.95) -> Estimate:

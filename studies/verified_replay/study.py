@@ -38,8 +38,8 @@ class Study(runs.Study):
     def regime(self, testbed: str, stage: str) -> dict[str, Any]:
         """The recipe of a testbed over the problems of a stage; the controls and the untrained policy have those of the
         final runs."""
-        of = "final" if stage in ("controls", UNTRAINED) else stage
-        source = f"verified_replay.problems:{testbed}_{of}"
+        problem_stage = "final" if stage in ("controls", UNTRAINED) else stage
+        source = f"verified_replay.problems:{testbed}_{problem_stage}"
         changes = {
             "data": {"path": source, "template": "plain"},
             "evaluate": {"source": {"path": f"{source}_held_out"}},
@@ -72,13 +72,13 @@ class Study(runs.Study):
     def choice(self, testbed: str) -> Choice:
         """By the criterion of the protocol; a method whose runs are not finished has no rate."""
         rates = dict(self._best_of_grid(testbed))
-        found = [(self.record(planned), planned) for planned in self.tuning(testbed)]
-        scores = [(score(record), planned) for record, planned in found if record is not None]
+        tuned = [(self.record(planned), planned) for planned in self.tuning(testbed)]
+        scores = [(score(record), planned) for record, planned in tuned if record is not None]
         alpha = None
-        if len(scores) == len(found) and {BASELINE, REPLAY} <= rates.keys():
+        if len(scores) == len(tuned) and {BASELINE, REPLAY} <= rates.keys():
             rates[BASELINE] = lowest_of_best([(s, p.rate) for s, p in scores if p.label == BASELINE])
-            of_alpha = [(s, p.alpha or TUNED_ALPHA) for s, p in scores if p.label == REPLAY and p.rate == rates[REPLAY]]
-            alpha = lowest_of_best(of_alpha)
+            alphas = [(s, p.alpha or TUNED_ALPHA) for s, p in scores if p.label == REPLAY and p.rate == rates[REPLAY]]
+            alpha = lowest_of_best(alphas)
         elif BASELINE in rates:
             del rates[BASELINE]
         return Choice(rates, alpha)
@@ -142,8 +142,8 @@ class Study(runs.Study):
         tuned = self.record(self._tuning("maze", REPLAY, choice.rates[REPLAY], choice.alpha))
         assert tuned is not None
         metrics, size = tuned["metrics"], int(recipe["sample"]["group_size"])
-        each = zip(metrics["response/length_mean"], metrics["policy/active_token_frac"], strict=True)
-        sampled = sum(length * active for length, active in each) * size * recipe["train"]["batch_size"]
+        steps = zip(metrics["response/length_mean"], metrics["policy/active_token_frac"], strict=True)
+        sampled = sum(length * active for length, active in steps) * size * recipe["train"]["batch_size"]
         return round(size * (sampled + sum(metrics["replay/tokens"])) / sampled)
 
     def _tuning(self, testbed: str, label: str, rate: float, alpha: float = TUNED_ALPHA) -> Planned:
@@ -189,4 +189,4 @@ def score(record: Record) -> float:
 
 def lowest_of_best(scores: list[tuple[float, float]]) -> float:
     """The value of the highest score, of equal scores the lowest value."""
-    return max(scores, key=lambda found: (found[0], -found[1]))[1]
+    return max(scores, key=lambda pair: (pair[0], -pair[1]))[1]
