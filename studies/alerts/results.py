@@ -96,12 +96,12 @@ def limit_of(rule: Rule) -> float:
 def watched(study: Study) -> list[Watched]:
     """All alerts of a run folder, in the order of the package."""
     limits = study.config["limits"]
-    found: list[tuple[str, float, Fires]] = [
+    alerts: list[tuple[str, float, Fires]] = [
         *((rule["title"], limit_of(rule), partial(_level_fires, rule)) for rule in rules()),
         (DIVERGING, NOISE, _diverging_fires),
         (NARROWER, LEVEL, _narrower_fires),
     ]
-    return [Watched(title, limits.get(title, [today]), today, fires) for title, today, fires in found]
+    return [Watched(title, limits.get(title, [today]), today, fires) for title, today, fires in alerts]
 
 
 def _level_fires(rule: Rule, run: Finished, limit: float) -> int | None:
@@ -169,9 +169,9 @@ class Results:
 
     def __init__(self, study: Study) -> None:
         self.study, self.alerts = study, watched(study)
-        found = [(run, study.record(run)) for run in study.all_runs]
-        self.runs = [Finished(run, record) for run, record in found if record is not None]
-        self.missing = len(found) - len(self.runs)
+        planned = [(run, study.record(run)) for run in study.all_runs]
+        self.runs = [Finished(run, record) for run, record in planned if record is not None]
+        self.missing = len(planned) - len(self.runs)
         self._steps: dict[tuple[str, float], list[int | None]] = {}
 
     def steps(self, alert: Watched, limit: float) -> list[int | None]:

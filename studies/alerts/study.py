@@ -48,8 +48,8 @@ class Study(runs.Study):
     @cached_property
     def all_runs(self) -> list[AlertRun]:
         """All runs. The kinds take turns, so that a study that is stopped has runs of each."""
-        of_kinds = [list(enumerate(self._of_kind(kind))) for kind in self.kinds]
-        turns = [(i / len(runs), number, run) for number, runs in enumerate(of_kinds) for i, run in runs]
+        by_kind = [list(enumerate(self._of_kind(kind))) for kind in self.kinds]
+        turns = [(i / len(runs), number, run) for number, runs in enumerate(by_kind) for i, run in runs]
         return [run for _, _, run in sorted(turns, key=lambda turn: turn[:2])]
 
     def regime(self, testbed: str) -> dict[str, Any]:
@@ -69,8 +69,8 @@ class Study(runs.Study):
             for i, (bed, label) in enumerate(cells)
             for rate in (rates if about.get("every_rate") else [rates[i % len(rates)]])
         ]
-        first = self.config["first_seed"] + 100 * list(self.kinds).index(kind)
-        order = np.random.default_rng([self.config["split_seed"], first]).permutation(len(settings))
+        first_seed = self.config["first_seed"] + 100 * list(self.kinds).index(kind)
+        order = np.random.default_rng([self.config["split_seed"], first_seed]).permutation(len(settings))
         chosen = {*order[: len(settings) // 2].tolist()}
         for i, (bed, label, rate) in enumerate(settings):
             method = {"frame": "common", **self.config["methods"][label]}
@@ -79,4 +79,4 @@ class Study(runs.Study):
                 about.get("recipe", {}),
             )
             half = CHOICE if i in chosen else REPORT
-            yield AlertRun(kind, bed, label, half, given(self.regime(bed), changes, first + i))
+            yield AlertRun(kind, bed, label, half, given(self.regime(bed), changes, first_seed + i))

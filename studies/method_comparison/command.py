@@ -30,7 +30,7 @@ def reproduce(arguments: Arguments) -> None:
     """Write the page, and print its path."""
     plan, out = load_plan(), arguments.out
     results = read_results(plan, out)
-    if not any(found.runs for found in results):
+    if not any(result.runs for result in results):
         raise DiverError(f"{records_file(out, RECORDS)}: no run of the study is finished, so there is no page")
     print(write_page(plan, results, out))
 

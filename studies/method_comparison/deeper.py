@@ -30,8 +30,8 @@ def gained_by_chance(untrained: Record) -> float:
 
 def large(runs: Runs, k: int) -> Estimate:
     """Pass@k of the 1,024 samples at temperature 1."""
-    found = np.array([of_samples(record["evaluations"]["large 1"], "pass", k) for record in runs.values()])
-    return interval(found, (0, 1)) if len(found) else UNKNOWN
+    passed = np.array([of_samples(record["evaluations"]["large 1"], "pass", k) for record in runs.values()])
+    return interval(passed, (0, 1)) if len(passed) else UNKNOWN
 
 
 def large_difference(results: Results, label: str, k: int) -> Estimate:

@@ -27,18 +27,18 @@ def draw(results: Sequence[Results], path: Path) -> None:
     The first colour is clip-higher's alone: methods that behave as it does lie upon it.
     Methods of most stages come first, so that those which are compared again have colours of their own.
     """
-    others = dict.fromkeys(label for found in results for label in by_stages(found) if label != BASELINE)
+    methods = dict.fromkeys(label for result in results for label in by_stages(result) if label != BASELINE)
     marks = [(colour, mark) for mark in MARKS for colour in OF_METHODS[1:]]
-    styles = {BASELINE: (OF_METHODS[0], MARKS[0]), **dict(zip(others, cycle(marks), strict=False))}
+    styles = {BASELINE: (OF_METHODS[0], MARKS[0]), **dict(zip(methods, cycle(marks), strict=False))}
     columns = max(1, min(PANELS, len(results)))
     rows = max(1, -(-len(results) // columns))
     with drawing(path, size=(6.4 * columns, 5.0 * rows + 0.6)) as figure:
         axes = np.ravel(figure.subplots(rows, columns))
-        for found, box in zip_longest(results, axes):
-            if found is None:
+        for result, box in zip_longest(results, axes):
+            if result is None:
                 box.set_axis_off()
             else:
-                _panel(box, found, styles)
+                _panel(box, result, styles)
         drawn = [box.get_legend_handles_labels() for box in axes]
         legend = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels, strict=True)}
         figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=4, frameon=False)
@@ -61,7 +61,7 @@ def _panel(axes: Any, results: Results, styles: Mapping[str, tuple[str, str]]) -
     axes.set_ylabel("Pass@64, per cent", color=GREY)
     shown = [candidate for candidate in free_candidates(results) if candidate.name != "final 0"]
     pairs = [_point(results, candidate.label, candidate.name) for candidate in shown]
-    free = [(100 * one.mean, 100 * many.mean) for one, many in pairs]
+    free = [(100 * at_1.mean, 100 * at_64.mean) for at_1, at_64 in pairs]
     if free:
         axes.scatter(*np.transpose(free), s=9, color=GREY, alpha=0.35, linewidths=0, label="free baselines")
         axes.step(

@@ -83,8 +83,8 @@ class Results(NamedTuple):
     @property
     def ablations(self) -> dict[str, str]:
         """Label -> the variant that it is with one change."""
-        found = ((label, self.plan.variants.get(label)) for label in self.runs)
-        return {label: variant.ablation_of for label, variant in found if variant and variant.ablation_of}
+        variants = ((label, self.plan.variants.get(label)) for label in self.runs)
+        return {label: variant.ablation_of for label, variant in variants if variant and variant.ablation_of}
 
 
 class Candidate(NamedTuple):
@@ -141,7 +141,7 @@ def difference(more: dict[int, np.ndarray], less: dict[int, np.ndarray], confide
     """`more` - `less`, shares of each problem, paired over the seeds of both and over the first problems, which both
     have."""
     size = min(map(len, (*more.values(), *less.values())), default=0)
-    mine, theirs = ({seed: row[:size] for seed, row in of.items()} for of in (more, less))
+    mine, theirs = ({seed: row[:size] for seed, row in side.items()} for side in (more, less))
     return comparison.difference(mine, theirs, (0, 1), confidence)
 
 
@@ -188,10 +188,10 @@ def crossed(
 
     even, odd = best(HALVES[1]), best(HALVES[0])
     values = {}
-    for seed, of_even, of_odd in zip(seeds, tables[even], tables[odd], strict=True):
-        size = min(len(of_even), len(of_odd))  # a checkpoint is evaluated on fewer problems than the last one
-        values[seed] = of_even[:size].copy()
-        values[seed][HALVES[1]] = of_odd[:size][HALVES[1]]
+    for seed, even_values, odd_values in zip(seeds, tables[even], tables[odd], strict=True):
+        size = min(len(even_values), len(odd_values))  # a checkpoint is evaluated on fewer problems than the last one
+        values[seed] = even_values[:size].copy()
+        values[seed][HALVES[1]] = odd_values[:size][HALVES[1]]
     return Crossed((even, odd), values)
 
 
@@ -202,12 +202,12 @@ def free_candidates(results: Results) -> list[Candidate]:
     """The free baselines: the untrained policy, clip-higher, its checkpoints, rates and KL term, each at every
     temperature that all of its seeds have: a run that was stopped saved a checkpoint more, and one seed is not the mean
     of them."""
-    found = []
+    candidates = []
     for label in (UNTRAINED, *results.free):
         names = [[*record["evaluations"]] for record in results.of(label).values()]
-        shared = [name for name in (names[0] if names else []) if all(name in of for of in names)]
-        found += [Candidate(label, name) for name in shared if name.split()[0] not in ("large", "solutions")]
-    return found
+        shared = [name for name in (names[0] if names else []) if all(name in evaluated for evaluated in names)]
+        candidates += [Candidate(label, name) for name in shared if name.split()[0] not in ("large", "solutions")]
+    return candidates
 
 
 def above_front(results: Results, label: str, weight: float) -> tuple[Crossed, Crossed, Estimate] | None:
@@ -219,8 +219,8 @@ def above_front(results: Results, label: str, weight: float) -> tuple[Crossed, C
     """
     free = free_candidates(results)
     seeds = sorted(set(results.of(label)).intersection(*(results.of(c.label) for c in free)))
-    own = [Candidate(label, name) for name in finals(results)]
-    mine, theirs = (crossed(results, candidates, score(weight), seeds) for candidates in (own, free))
+    variant = [Candidate(label, name) for name in finals(results)]
+    mine, theirs = (crossed(results, candidates, score(weight), seeds) for candidates in (variant, free))
     if mine is None or theirs is None:
         return None
     return mine, theirs, difference(mine.values, theirs.values)
@@ -240,6 +240,6 @@ def late_gain(results: Results, temperature: str) -> Estimate:
 def smallest_difference(results: Results, name: str, k: int) -> float:
     """What a difference of Pass@k from clip-higher must be to be detected with 80 %, were its interval always as wide
     as it is; the median over the variants that have all seeds; NaN without."""
-    whole = [x for x in results.runs if x != BASELINE and results.runs[x].keys() >= {*results.part.seeds}]
-    found = [gap(results, label, name, k).detectable for label in whole]
-    return float(np.nanmedian(found)) if np.isfinite(found).any() else np.nan
+    complete = [x for x in results.runs if x != BASELINE and results.runs[x].keys() >= {*results.part.seeds}]
+    detectable = [gap(results, label, name, k).detectable for label in complete]
+    return float(np.nanmedian(detectable)) if np.isfinite(detectable).any() else np.nan

@@ -22,12 +22,12 @@ DIGITS = {"tokens": ".1f", CUT: ".3f", "TD": ".2f"}
 def tails(results: Results) -> dict[str, dict[str, list[np.ndarray]]]:
     """Label -> column -> its curve of each seed, of the variants whose runs all end with more than LIMIT of
     such responses."""
-    found = {}
+    by_label = {}
     for label, runs in results.runs.items():
         curves = {name: [_curve(record, name) for record in runs.values()] for name in METRICS}
         if all(len(curve) and curve[-1] > LIMIT for curve in curves[CUT]):
-            found[label] = curves
-    return found
+            by_label[label] = curves
+    return by_label
 
 
 def _curve(record: Record, name: str) -> np.ndarray:

@@ -54,8 +54,8 @@ def rankings(letters: str) -> Iterator[str]:
     five."""
     for size in range(1, len(letters) + 1):
         for best in combinations(letters, size):
-            group, rest = " = ".join(best), "".join(letter for letter in letters if letter not in best)
-            yield from (f"{group} > {order}" for order in rankings(rest)) if rest else (group,)
+            group, remaining = " = ".join(best), "".join(letter for letter in letters if letter not in best)
+            yield from (f"{group} > {order}" for order in rankings(remaining)) if remaining else (group,)
 
 
 def response_format(n: int, thinking: bool) -> dict[str, Any]:
@@ -115,5 +115,5 @@ def _bounded(text: str, max_chars: int) -> str:
     text = _TAG.sub("&lt;", text.strip().encode("utf-8", "replace").decode("utf-8"))
     if len(text) <= max_chars:
         return text
-    left = max_chars // 2
-    return f"{text[:left]}\n[... {len(text) - max_chars} characters left out ...]\n{text[-(max_chars - left) :]}"
+    head = max_chars // 2
+    return f"{text[:head]}\n[... {len(text) - max_chars} characters left out ...]\n{text[-(max_chars - head) :]}"

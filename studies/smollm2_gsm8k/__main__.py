@@ -166,9 +166,9 @@ class Study:
         """Train, or resume; what the record keeps of it."""
         folder = self.work / run.name
         places = {"model": {"path": str(model), "device": self.device}, "data": {"path": str(data)}}
-        of_run = {"run": {"folder": str(folder)}, "evaluate": {"problems": 0}}
+        run_changes = {"run": {"folder": str(folder)}, "evaluate": {"problems": 0}}
         with self.timed(run.name):
-            train(study_recipe(merge(given(self.regime, run.changes, run.seed), merge(places, of_run))))
+            train(study_recipe(merge(given(self.regime, run.changes, run.seed), merge(places, run_changes))))
         return {"commit": read_json(folder / "config.json").get("commit"), "metrics": columns(folder)}
 
     def write_record(self, run: Run, model: Path, make: Callable[[], Mapping[str, Any]]) -> None:
@@ -187,7 +187,7 @@ class Study:
         rows = list(JsonlLog(self.work / "hours.jsonl").rows())
         stages = {"train": run.name if run.method else "select", "evaluate": f"evaluate {run.name}"}
         seconds = {
-            part: sum(row["cpu_seconds"] for row in rows if row["stage"] == stage) for part, stage in stages.items()
+            kind: sum(row["cpu_seconds"] for row in rows if row["stage"] == stage) for kind, stage in stages.items()
         }
         device = f"{self.device}, {torch.get_num_threads()} threads"
         header = {"recipe": recipe, "seed": run.seed, "command": "python -m smollm2_gsm8k", "device": device}
@@ -255,8 +255,8 @@ class Study:
 
 
 def _cpu_seconds() -> float:
-    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in both)
+    usages = (resource.getrusage(target) for target in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -43,12 +43,12 @@ def expression(solution: str) -> tuple[str, str] | None:
     """
     text, _, answer = solution.rpartition("####")
     answer = answer.strip().replace(",", "")
-    found: dict[str, list[str]] = {}
+    by_result: dict[str, list[str]] = {}
     words, result = [""], ""
     for mark in _MARK.findall(text):
-        left, _, result = mark.rpartition("=")
-        words = [word for s in _SYMBOL.findall(left) for word in (["(", *found[s], ")"] if s in found else [s])]
-        found[result.strip()] = words
+        term, _, result = mark.rpartition("=")
+        words = [word for s in _SYMBOL.findall(term) for word in (["(", *by_result[s], ")"] if s in by_result else [s])]
+        by_result[result.strip()] = words
     return (rf" \( \boxed{{ {' '.join(words)} }} \)", answer) if result.strip() == answer else None
 
 
@@ -75,10 +75,10 @@ def split(
 
 
 def _short(rows: Sequence[tuple[str, int, str]], tokenizer: Any, longest_prompt: int, longest: int) -> list[Solved]:
-    found = [Solved(f"gsm8k-train-{n}", question, f[1], f[0]) for question, n, text in rows if (f := expression(text))]
+    solved = [Solved(f"gsm8k-train-{n}", question, f[1], f[0]) for question, n, text in rows if (f := expression(text))]
 
     def lengths(texts: list[str]) -> list[int]:
         return [len(ids) for ids in tokenizer(texts)["input_ids"]] if texts else []
 
-    prompts, solutions = lengths([s.problem for s in found]), lengths([s.solution for s in found])
-    return [s for s, p, r in zip(found, prompts, solutions, strict=True) if p <= longest_prompt and r < longest]
+    prompts, solutions = lengths([s.problem for s in solved]), lengths([s.solution for s in solved])
+    return [s for s, p, r in zip(solved, prompts, solutions, strict=True) if p <= longest_prompt and r < longest]

@@ -56,7 +56,7 @@ def write_page(config: Mapping[str, Any], out: Path) -> None:
         if len(runs) > len(METHODS):
             parts += [f"{' '.join(_outcome(study, t) for t in temperatures)}\n"]
         parts += ["## Data, warm-up, problems\n", _preparation(config, runs[INITIAL][0])]
-        parts += [part for t in temperatures for part in _held_out(study, t)]
+        parts += [block for t in temperatures for block in _held_out(study, t)]
         parts += ["## Training\n", _training(study), "## Cost\n", _cost(runs)]
     write_text(out / f"{NAME}.md", "\n".join(parts))
 
@@ -151,7 +151,7 @@ def _training(study: Study) -> str:
 
 
 def _cost(runs: Mapping[str, Mapping[int, Record]]) -> str:
-    before, trained = runs[INITIAL][0], [r for variant, of in runs.items() if variant != INITIAL for r in of.values()]
+    before, trained = runs[INITIAL][0], [r for name, seeds in runs.items() if name != INITIAL for r in seeds.values()]
     hours = [sum(r["cpu_seconds"].values()) / 3600 for r in (before, *trained)]
     warm_up = before.get("warm_up", {}).get("cpu_seconds", 0.0) / 3600
     parts = [

@@ -90,10 +90,10 @@ def warm_up(
         policy = load_policy(model, saved[-1] if saved else None)
         trained = _trained(policy, config)
         optimizer = torch.optim.AdamW(trained.values(), lr=config["learning_rate"], weight_decay=0.0)
-        done = checkpoint.restore(saved[-1], policy, optimizer) if saved else 0
+        steps_done = checkpoint.restore(saved[-1], policy, optimizer) if saved else 0
         run.begin()
-        run.keep_until(done)
-        _train(policy, optimizer, _groups(policy, examples), config, run, done)
+        run.keep_until(steps_done)
+        _train(policy, optimizer, _groups(policy, examples), config, run, steps_done)
         rows = run.rows("metrics.jsonl")
         info = {
             **run.config["identity"],

@@ -110,9 +110,9 @@ def game(house: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
         made[place].add(made[thing])
     maker.set_player(made[house["start"]])
     carried = {maker.new_fact("in", made[thing], maker.inventory) for thing in house["wanted"]}
-    whole = Game(World.from_facts(maker.facts), quests=[Quest(win_events=[Event(conditions=carried)])])
+    quest_game = Game(World.from_facts(maker.facts), quests=[Quest(win_events=[Event(conditions=carried)])])
     names = {entity.id: name for name, entity in made.items()}
-    return GameProgression(whole), {**names, maker.player.id: "you", maker.inventory.id: "hand"}
+    return GameProgression(quest_game), {**names, maker.player.id: "you", maker.inventory.id: "hand"}
 
 
 class TextWorld(Environment):
@@ -165,4 +165,4 @@ class TextWorld(Environment):
         return " with ".join(filter(None, [f"open {thing}", " and ".join(self.within(thing))]))
 
     def within(self, place: str) -> list[str]:
-        return sorted(thing for thing, where in self.places.items() if where == place)
+        return sorted(thing for thing, location in self.places.items() if location == place)

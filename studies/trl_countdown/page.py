@@ -28,13 +28,13 @@ page.
 
 def write_page(out: Path) -> Path:
     """Write trl-countdown.md in `out`; returns its path."""
-    study, of = load(), plan(out)
-    known = records.read(of.records)
-    found = policies(of, known)
+    study, sweep_plan = load(), plan(out)
+    stored = records.read(sweep_plan.records)
+    by_label = policies(sweep_plan, stored)
     parts = [INTRODUCTION]
     for method in study["settings"]:
-        parts += [f"## {method}\n", answer(study, found, method), "", table(study, found, method), ""]
-    parts += ["## Runs\n", runs(known)]
+        parts += [f"## {method}\n", answer(study, by_label, method), "", table(study, by_label, method), ""]
+    parts += ["## Runs\n", runs(stored)]
     write_text(out / "trl-countdown.md", "\n".join(parts) + "\n")
     return out / "trl-countdown.md"
 
