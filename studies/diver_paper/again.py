@@ -95,12 +95,12 @@ def make_plan(arguments: Arguments) -> Plan:
 
 
 def of_setup(record: Record) -> dict[str, object]:
-    """What the runs of a sweep have in common."""
+    """The settings that all runs of a sweep share."""
     return {section: record["recipe"].get(section) for section in SHARED} | {"trainer": record.get("trainer")}
 
 
 def setting_flags(record: Record) -> tuple[str, ...]:
-    """What the runs of a sweep differ in, as flags."""
+    """The settings in which the runs of a sweep differ, as flags."""
     sections = {key: value for key, value in record["recipe"].items() if key not in (*SHARED, "run")}
     return tuple(f"--{key}={_text(value)}" for key, value in flatten(with_paper_values(sections)).items())
 

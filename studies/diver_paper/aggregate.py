@@ -38,7 +38,7 @@ class Study(NamedTuple):
 
 
 def values(record: Record, measure: str) -> np.ndarray:
-    """A measure of one run, float64 [problems], or [1] where it is of the training as a whole; [0] where it has none.
+    """A measure of one run, float64 [problems], or [1] for a metric of the training; [0] if the run does not have it.
 
     pass@k, distinct@k and held-out/... come from the last evaluation, saved/... from the responses that the record
     keeps (`saved_responses.with_measures`). A training metric such as policy/entropy is the mean over the last quarter
@@ -63,7 +63,7 @@ def values(record: Record, measure: str) -> np.ndarray:
 
 
 def last_evaluation(record: Record) -> Mapping[str, Any]:
-    """That of the trained policy, or of the untrained one where nothing was trained."""
+    """The evaluation of the trained policy, or of the untrained one if nothing was trained."""
     return list(record["evaluations"].values())[-1]
 
 
@@ -130,9 +130,9 @@ STATUSES = (SUPPORTED, CONTRADICTED, INCONCLUSIVE, AT_CEILING, ONE_SEED, NOT_RUN
 def claim_status(study: Study, claim: Claim) -> tuple[str, Estimate]:
     """One of STATUSES for a claim of the paper, and its difference here.
 
-    Supported where the whole interval is above 0, or within the claim's bounds; contradicted where the whole interval
-    is outside; inconclusive otherwise. One seed settles nothing, whatever its interval over problems. At ceiling where
-    the variant that is to be surpassed already solves every problem.
+    Supported if the whole interval is above 0, or within the claim's bounds; contradicted if the whole interval is
+    outside; inconclusive otherwise. One seed decides nothing, whatever its interval over problems. At ceiling if the
+    variant to be surpassed already solves every problem.
     """
     more, less = [claim.more], [claim.less]
     if claim.beyond:

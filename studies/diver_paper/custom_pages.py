@@ -39,10 +39,9 @@ COUNTS = ("responses", "formulas", "missed", "invented")
 
 
 def overhead(study: Study, out: Path) -> str:
-    """The fraction of a step that diversity and the other parts take, for every method;
-    the paper's batch size beside them.
+    """The fraction of a step that diversity and the other parts take, for every method, and at the paper's batch size.
 
-    Not the seconds: on a machine with other load they are not comparable between methods.
+    Seconds are not shown: on a machine with other load they are not comparable between methods.
     """
     name = study.experiment.name
     fractions = {variant: _fractions(runs.values()) for variant, runs in study.runs.items() if variant != INITIAL}
@@ -89,7 +88,7 @@ def _at_scale() -> str:
 
 
 def equations(study: Study, out: Path) -> str:
-    """Formulas found against formulas written: Countdown's own parser reads every well-formed response exactly."""
+    """Extracted formulas against written ones, which Countdown's parser reads exactly from well-formed responses."""
     responses = [
         response
         for runs in study.runs.values()

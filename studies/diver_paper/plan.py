@@ -35,7 +35,7 @@ def runs_of(experiment: Experiment, seeds: int) -> Iterator[tuple[str, Changes, 
 
 
 def label_of(changes: Changes) -> str:
-    """The name of a setting, by its changes: experiments share runs."""
+    """The name of a setting. It depends only on the changes, so that experiments share runs."""
     flat = flatten(changes)
     name = str(flat.pop("method.name", ""))
     return "_".join(filter(None, [name, *(f"{k.rpartition('.')[2]}-{v}" for k, v in sorted(flat.items()))]))

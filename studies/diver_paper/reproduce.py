@@ -160,7 +160,7 @@ def _smoke(experiment: Experiment, out: Path | None, models: Mapping[str, str]) 
 
 
 def write(finished: Study, out: Path, models: Mapping[str, str] = NO_MODELS) -> None:
-    """NAME-tiny.md and, where it has one, NAME-tiny.png; `models` measure first what they have not measured yet."""
+    """Write NAME-tiny.md and, if it has a figure, NAME-tiny.png. First `models` measure responses without values."""
     name = finished.experiment.name
     measure_by_models(finished, models, out)
     if name in BODIES:
@@ -174,7 +174,8 @@ def write(finished: Study, out: Path, models: Mapping[str, str] = NO_MODELS) -> 
 def paper_commands(experiment: Experiment) -> str:
     """The commands of the experiment at the paper's scale; none of them has been run here.
 
-    DiverError where the recipes are missing, which come with a clone and not with the package.
+    Raises:
+        DiverError: The recipes are missing. They come with a clone and not with the package.
     """
     if not RECIPES.exists():
         raise DiverError(

@@ -41,8 +41,10 @@ def groups(record: Record) -> list[Group]:
 
 
 def with_measures(study: Study, folder: Path) -> Study:
-    """The study with `saved` in every record: name -> one number a problem, by TD, ED, Pass@1, Pass@8 and stored
-    models."""
+    """The study with `saved` in every record: name -> a value for each problem.
+
+    The names are TD, ED, Pass@1, Pass@8 and the metrics by models that are stored.
+    """
     stored = read(folder / STORED)
     runs = {
         variant: {seed: {**run, "saved": _columns(run, stored, _key(variant, seed))} for seed, run in records.items()}
@@ -63,9 +65,9 @@ def _columns(record: Record, stored: Mapping[str, Any], key: str) -> dict[str, l
 
 
 def measure_by_models(study: Study, models: Mapping[str, str], folder: Path) -> None:
-    """Measure what is not stored yet by each model, {metric: NAME=MODEL}; stored run by run.
+    """Measure the responses without stored values by each model, {metric: NAME=MODEL}, and store them run by run.
 
-    Another model name starts its metric anew. DiverError where a model cannot be loaded.
+    Another model name discards the stored values of its metric. DiverError if a model cannot be loaded.
     """
     path = folder / STORED
     stored = read(path)
@@ -117,7 +119,7 @@ def _fingerprint(record: Record) -> str:
 
 
 def _as_lines(stored: Mapping[str, Any]) -> str:
-    """A line a run, for readable diffs."""
+    """JSON with a line for each run, for readable diffs."""
     metrics = []
     for metric, model in stored.items():
         runs = ",\n".join(f"   {json.dumps(key)}: {to_json(entry)}" for key, entry in model["runs"].items())

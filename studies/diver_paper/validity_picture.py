@@ -1,4 +1,4 @@
-"""The correlations of a validity study as one picture: a dot and an interval a pair and method."""
+"""The correlations of a validity study as one picture: a dot and an interval for each pair and method."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def choosing(plan: Plan) -> Plan:
-    """A plan without the seeds that do not choose."""
+    """The plan with only the seeds by which policies are chosen."""
     return dataclasses.replace(plan, settings=tuple(dataclasses.replace(s, seeds=plan.seeds) for s in plan.settings))
 
 

@@ -1,4 +1,4 @@
-"""What else could explain that weights between gain: less training, a lower rate, or a mixture of both policies."""
+"""Controls of the gain by interpolated weights: less training, a lower rate, or a mixture of both policies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def make_controls(plan: Plan, jobs: int) -> None:
 
 
 def make(plan: Plan, seed: int) -> None:
-    """The checkpoint whose Pass@1 on the selection problems is nearest to that of alpha 0.5, and both on the others."""
+    """Evaluate alpha 0.5 and a checkpoint on the held-out problems, and add both to the records.
+
+    The checkpoint is the one whose Pass@1 on the selection problems is nearest to that of alpha 0.5.
+    """
     base, final = plan.setting(plan.baseline), record(plan, plan.baseline, seed)
     assert final is not None
     folder = plan.folder(base, seed) / "checkpoints"
@@ -45,7 +48,7 @@ def make(plan: Plan, seed: int) -> None:
         if step < final["steps"]
     }
     wanted = mean(final["fronts"][SELECTION][key(HALF)], plan.samples)
-    # The later one where two are equally near.
+    # If two checkpoints are equally near, the later one.
     step = min(sorted(earlier, reverse=True), key=lambda step: abs(mean(earlier[step], plan.samples) - wanted))
     control = {
         "setting": CONTROLS,
@@ -102,7 +105,7 @@ def _checkpoint(of: Mapping[int, records.Record], k: int) -> Estimate:
 
 
 def _half(untrained: Policy, base: Policy, k: int) -> Estimate:
-    """Half of each against k samples of the trained policy, over seeds and held-out problems."""
+    """k / 2 samples of each policy minus k samples of the trained one, over seeds and held-out problems."""
     half_untrained, half_trained = (
         policy.values(HELD_OUT, pair, k // 2) for policy, pair in ((untrained, Pair(0.0, 0.6)), (base, TRAINED))
     )

@@ -76,7 +76,7 @@ def write_recent(out: Path) -> Path:
 
 
 def _sections(plan: Plan, found: Mapping[str, Policy], title: str, texts: set[str]) -> Iterator[str]:
-    """The tables of a testbed, without the `texts` that stand above a table before."""
+    """The tables of a testbed, each below its text, unless an earlier table has the same one (`texts`)."""
     yield f"## {title}\n"
     for section in sections(plan, found):
         if section.title != FRONTS:
@@ -91,7 +91,7 @@ def _titles(plan: Plan) -> list[str]:
 
 
 def _drift(plan: Plan, found: Mapping[str, Policy]) -> list[str]:
-    """A row: with the limit of drift minus without, each at its best pair for each k."""
+    """A row: the method with the limit of drift minus that without, each at its best pair for each k."""
     best = {k: (found[DRIFT].best(k), found[REPLAY].best(k)) for k in plan.ks}
     gaps = [
         _points(gain_at(found, DRIFT, REPLAY, (limited[0], unlimited[0]), k)) if limited and unlimited else DASH
@@ -101,7 +101,7 @@ def _drift(plan: Plan, found: Mapping[str, Policy]) -> list[str]:
 
 
 def _answer(plan: Plan, found: Mapping[str, Policy], title: str) -> Iterator[str]:
-    """What is advised at each k, and the difference on which it rests; nothing before the baseline is finished."""
+    """The advice for each k, and the difference that supports it; nothing before the baseline is finished."""
     for best in filter(None, (verdict(plan, found, k) for k in plan.ks)):
         head, untrained = f"- {title}, k = {best.k}: {advised(plan, best)}", "the untrained policy"
         if best.advice == best.label:

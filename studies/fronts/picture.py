@@ -44,5 +44,5 @@ def _point(policy: Policy, pair: Pair, ks: tuple[int, int]) -> Point:
 
 
 def front(points: list[Point]) -> list[Point]:
-    """The points to which no other is equal or better in both, by rising x."""
+    """The points that no other point equals or exceeds in both coordinates, by rising x."""
     return sorted(p for p in points if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in points))

@@ -1,7 +1,7 @@
 """The problems on which fronts are compared: `evaluate.source.path = "fronts.problems:countdown"`.
 
 Training problems are those of the final runs of the replay study. The evaluation has problems that neither that study
-nor the comparison of methods evaluated on. Each level has the share that it has in training. The first `SELECTION`
+nor the comparison of methods evaluated on. Each level has the same share as in training. The first `SELECTION` problems
 choose weights and temperature; the other `HELD_OUT` judge.
 """
 
@@ -54,7 +54,7 @@ def make(testbed: str) -> list[Problem]:
 
 
 def shares(problems: list[Problem], size: int) -> Counter[str]:
-    """How many of `size` problems each level has if it has the share that it has in `problems` (largest remainders)."""
+    """How many of `size` problems each level has at the shares that levels have in `problems` (largest remainders)."""
     exact = {level: size * n / len(problems) for level, n in Counter(p.source for p in problems).items()}
     counts = Counter({level: int(share) for level, share in exact.items()})
     for level in sorted(exact, key=lambda level: counts[level] - exact[level])[: size - counts.total()]:

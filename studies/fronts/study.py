@@ -17,7 +17,7 @@ from diver.sweep.records import Record
 TESTBEDS = {"countdown": "Countdown", "maze": "Mazes"}
 RECORDS = {"study": Path("records/fronts.jsonl.gz"), "recent_methods": Path("records/recent-methods.jsonl.gz")}
 LONGER = ", equal time"
-STEPS = 600  # of a setting whose longer run ends with `LONGER`
+STEPS = 600  # steps of a setting that also has a longer run, whose label ends with `LONGER`
 
 
 def load(name: str = "study") -> dict[str, Any]:
@@ -47,7 +47,7 @@ def plan(testbed: str, out: Path = Path("docs/results"), work: Path = Path("runs
 
 
 def known(plan: Plan, out: Path) -> dict[str, Record]:
-    """The records of a plan by name, with those of the fronts, beside which `recent_methods` stands."""
+    """The records of a plan by name, and those of the fronts, with which `recent_methods` is compared."""
     return {**records.read(out / RECORDS["study"]), **records.read(plan.records)}
 
 

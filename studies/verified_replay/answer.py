@@ -50,15 +50,15 @@ class Question(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What the protocol says of a setting on a testbed."""
+    """The result of a setting on a testbed by the protocol."""
 
     seeds: int
     gaps: tuple[Estimate, Estimate] = (UNKNOWN, UNKNOWN)
-    """The differences from the tuned baseline at Pass@1 and Pass@64; unknown until it is decided."""
+    """The differences from the tuned baseline at Pass@1 and Pass@64; unknown until the result is decided."""
 
     @property
     def above(self) -> bool | None:
-        """Whether it is above the baseline; None until it is decided."""
+        """Whether the setting is above the baseline; None until the result is decided."""
         return None if np.isnan(self.gaps[0].mean) else all(gap.low > 0 for gap in self.gaps)
 
     @property
@@ -68,7 +68,7 @@ class Verdict(NamedTuple):
 
 
 def answer(found: Finished) -> list[str]:
-    """What the protocol concludes, in sentences; empty before the first final runs."""
+    """The conclusions of the protocol, in sentences; empty before the first final runs."""
     if not _has_runs(found):
         return []
     sentences = [_sentence(q) for q in _questions(found) if q.is_sentence and q.seeds >= SEEDS]
@@ -81,7 +81,7 @@ def answer(found: Finished) -> list[str]:
 def advice(found: Finished, picture: Path) -> list[str]:
     """What to turn on, the picture beside it, and the numbers of the answer; empty before the first final runs.
 
-    Settings stand side by side only over the same seeds, three or more.
+    Settings are compared only over the same seeds, three or more.
     """
     if not _has_runs(found):
         return []
@@ -156,7 +156,7 @@ def _decision(verdicts: Mapping[str, Sequence[Verdict]]) -> str:
 
 
 def _by_the_rule(verdicts: Mapping[str, Sequence[Verdict]], compared: Mapping[str, Mapping[str, Runs]]) -> list[str]:
-    """The differences by which settings are judged, and what temperature 1 shows beside them."""
+    """The differences by which settings are judged, and the settings above the baseline at temperature 1."""
     header = ["", *(f"{TITLES[t]}: {column}" for t in TESTBEDS for column in ("seeds", "Pass@1", "Pass@64", "above"))]
     rows = [[label, *(cell for verdict in entry for cell in verdict.cells)] for label, entry in verdicts.items()]
     at_1 = []
@@ -206,7 +206,7 @@ def _questions(found: Finished) -> list[Question]:
 
 
 def _sentence(question: Question) -> str:
-    """What a change does to Pass@64, and whether to Pass@1; the table of all questions has both intervals."""
+    """How a change affects Pass@64 and Pass@1; the table of all questions has both intervals."""
     at_1, at_64 = question.at(1), question.at(64)
     pass_1 = "rises" if at_1.low > 0 else "falls" if at_1.high < 0 else "does not change significantly"
     verb = "changes by" if at_64.low > 0 or at_64.high < 0 else "does not change significantly:"
@@ -214,7 +214,7 @@ def _sentence(question: Question) -> str:
 
 
 def _by_samples(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> list[str]:
-    """For each number of samples at test time the setting with the highest mean, and what it gains."""
+    """For each number of samples at test time the setting with the highest mean, and its gain."""
     table = []
     for k in KS:
         cells = [str(k)]
@@ -247,9 +247,9 @@ def _comparison(found: Finished, testbed: str, runs: Mapping[str, Runs]) -> str:
 
 
 def _of_shared_seeds(found: Finished, testbed: str) -> dict[str, Runs]:
-    """The final runs of the settings that share three seeds with the baseline, of the seeds that all of these have.
+    """The final runs of the settings that share three seeds with the baseline, at the seeds that all of these have.
 
-    Means over other seeds do not compare. Empty if nothing is left to compare the baseline with.
+    Means over different seeds are not comparable. Empty if no setting is left to compare with the baseline.
     """
     base = found.runs(testbed, BASELINE)
     runs = {label: found.runs(testbed, label) for label in found.labels}

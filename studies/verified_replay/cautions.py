@@ -1,4 +1,4 @@
-"""What stands beside the advice: the untrained policy, CPU time, more problems, levels of the problems."""
+"""Cautions beside the advice: the untrained policy, CPU time, more problems, levels of the problems."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Pair(NamedTuple):
 
 
 def cautions(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> list[str]:
-    """The section; `compared` has the settings of each testbed over the seeds that all have."""
+    """The section. `compared` has the settings of each testbed at the seeds that all of them have."""
     untrained = {t: records for t, runs in compared.items() if (records := found.untrained(t, runs[BASELINE]))}
     over = {
         t: {k: gap(compared[t][best(compared[t], k)], records, HELD_OUT, k) for k in KS}
@@ -92,7 +92,7 @@ def _where(gaps: Mapping[int, Estimate]) -> str:
 
 
 def _more_problems(found: Finished) -> list[str]:
-    """What replay gains in mazes with many training problems."""
+    """The gain of replay in mazes with many training problems."""
     more, less = (found.runs("maze", label, "large") for label in (REPLAY, BASELINE))
     if not (more.keys() & less.keys()):
         return []

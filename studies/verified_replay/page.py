@@ -83,7 +83,7 @@ def _tuning(study: Study) -> list[str]:
 
 
 def _tables(found: Finished) -> list[str]:
-    """Pass@k of all runs that are not of the tuning, and the difference from tuned clip-higher."""
+    """Pass@k of all runs besides the tuning, and the difference from tuned clip-higher."""
     parts = []
     for stage, testbed in (("final", "countdown"), ("final", "maze"), ("controls", "maze"), ("large", "maze")):
         base = found.runs(testbed, BASELINE, "final" if stage == "controls" else stage)
@@ -113,7 +113,7 @@ def _tables(found: Finished) -> list[str]:
 
 
 def _each(planned: Sequence[tuple[Planned, Record | None]]) -> list[str]:
-    """Each run that is not of the tuning: a row a setting, with the numbers of its seeds in their order."""
+    """All runs besides the tuning: a row for each setting, with the values of its seeds in order."""
     settings: dict[tuple[str, str], dict[int, Record]] = {}
     for run, record in planned:
         if record is not None and run.stage not in ("tuning", UNTRAINED):
@@ -132,7 +132,7 @@ def _each(planned: Sequence[tuple[Planned, Record | None]]) -> list[str]:
 
 
 def seed_range(seeds: Iterable[int]) -> str:
-    """The seeds, of several in a row the first and the last."""
+    """The seeds as text: the first and the last if they are consecutive, else all."""
     ordered = sorted(seeds)
     in_a_row = len(ordered) > 1 and ordered == [*range(ordered[0], ordered[-1] + 1)]
     return f"{ordered[0]} to {ordered[-1]}" if in_a_row else ", ".join(map(str, ordered))
@@ -157,7 +157,7 @@ def core_hours(finished: Iterable[tuple[str, Record]]) -> str:
 
 
 def _price(found: Finished) -> list[str]:
-    """The CPU time of each training over that of clip-higher."""
+    """The CPU time of each training, divided by that of clip-higher."""
     rows = []
     for label in found.labels:
         pairs = [(found.runs(testbed, label), found.runs(testbed, BASELINE)) for testbed in TESTBEDS]

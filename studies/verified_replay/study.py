@@ -1,4 +1,4 @@
-"""study.toml as runs: what is tuned, what the finished tuning has chosen, and the runs that follow from it."""
+"""study.toml as runs: the tuning, the choices of the finished tuning, and the runs that depend on them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SELECTION = "held-out 0.6"
 
 
 class Choice(NamedTuple):
-    """What the tuning of a testbed has chosen: the rate of each method, and alpha; only what is finished."""
+    """The choices of a testbed's tuning, as far as it is finished: the rate of each method, and alpha."""
 
     rates: Mapping[str, float]
     alpha: float | None
@@ -84,7 +84,7 @@ class Study(runs.Study):
         return Choice(rates, alpha)
 
     def _best_of_grid(self, testbed: str) -> dict[str, float]:
-        """Method -> the best of its learning rates, of the methods all of whose rates are tried."""
+        """Method -> its best learning rate, for the methods with a finished run at every rate."""
         best = {}
         for label in self.config["methods"]:
             runs = {rate: self.record(self._tuning(testbed, label, rate)) for rate in self._rates(testbed)}
@@ -135,8 +135,7 @@ class Study(runs.Study):
 
     @cached_property
     def rollouts_of_equal_tokens(self) -> int:
-        """The group size at which clip-higher has as many gradient tokens as the tuned run of verified-replay in
-        mazes."""
+        """The group size that gives clip-higher as many gradient tokens as tuned verified-replay has in mazes."""
         choice, recipe = self.choice("maze"), self.regime("maze", "tuning")
         assert choice.alpha is not None
         tuned = self.record(self._tuning("maze", REPLAY, choice.rates[REPLAY], choice.alpha))
@@ -188,5 +187,5 @@ def score(record: Record) -> float:
 
 
 def lowest_of_best(scores: list[tuple[float, float]]) -> float:
-    """The value of the highest score, of equal scores the lowest value."""
+    """The value with the highest score; among equal scores, the lowest value."""
     return max(scores, key=lambda pair: (pair[0], -pair[1]))[1]
