@@ -43,7 +43,7 @@ class Finished:
         return list(self.study.config["final_seeds"])
 
     def runs(self, label: str) -> Runs:
-        """Seed -> record of the final runs that did not diverge; the starting policy stands beside each seed."""
+        """Seed -> record of the final runs that did not diverge. That of the starting policy is repeated for each."""
         by_seed = {p.seed: r for p, r in self.records if (p.stage, p.label) == (FINAL, label) and not r["diverged"]}
         return dict.fromkeys(self.seeds, *by_seed.values()) if label == START and by_seed else by_seed
 
@@ -62,12 +62,12 @@ class Finished:
 
     @property
     def settings(self) -> list[str]:
-        """What is compared with the baseline."""
+        """The settings that are compared with the baseline."""
         return [label for label in self.study.labels if label != BASELINE]
 
     @property
     def level(self) -> float:
-        """The level of the protocol: a test a setting."""
+        """The level of the protocol, corrected for one test per setting."""
         return 1 - 0.05 / len(self.settings)
 
 
@@ -171,7 +171,7 @@ def _tuning(found: Finished) -> list[str]:
 
 
 def _failures(found: Finished) -> list[str]:
-    """Runs that diverged, and settings that training or their method has made worse."""
+    """Runs that diverged, and settings below the starting policy or the baseline."""
     lines = [
         f"{_name(planned)} diverged at step {record['diverged']}."
         for planned, record in found.records
@@ -194,7 +194,7 @@ def _failures(found: Finished) -> list[str]:
 
 
 def _runs(found: Finished) -> list[str]:
-    """The final runs: a row a setting, with the numbers of its seeds in their order."""
+    """The final runs: a row for each setting, with the values of its seeds in order."""
     table = []
     for label in found.shown:
         runs = found.runs(label) if label != START else dict([*found.runs(label).items()][:1])

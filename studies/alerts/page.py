@@ -65,7 +65,7 @@ def _today(found: Results) -> dict[str, float]:
 
 
 def _answer(found: Results, limits: Mapping[str, float]) -> list[str]:
-    """What the tables say, in sentences."""
+    """The results of the tables, in sentences."""
     today = _today(found)
     lines = []
     for noun, kinds in (("healthy", [HEALTHY]), ("broken", found.broken)):

@@ -11,8 +11,10 @@ from method_comparison.results import Results, difference
 
 
 def gained_and_lost(results: Results, label: str) -> tuple[float, float]:
-    """Problems solved in 1,024 samples, but by the untrained policy not in as many; and the reverse: means over
-    seeds."""
+    """The number of problems that a variant solves in 1,024 samples and the untrained policy does not, and the reverse.
+
+    Both are means over seeds.
+    """
     if results.untrained is None:
         return np.nan, np.nan
     before = np.array(results.untrained["evaluations"]["large 1"]["c"]) > 0
@@ -21,8 +23,10 @@ def gained_and_lost(results: Results, label: str) -> tuple[float, float]:
 
 
 def gained_by_chance(untrained: Record) -> float:
-    """Problems that one half of the untrained policy's 1,024 samples solves and the other does not, the mean over all
-    halves."""
+    """The number of problems that one half of the untrained policy's 1,024 samples solves and the other does not.
+
+    It is the mean over all halves.
+    """
     evaluation = untrained["evaluations"]["large 1"]
     n, c = evaluation["samples"], np.array(evaluation["c"])
     return float((1 - pass_at_k(n, c, n // 2) - (c == 0)).sum())

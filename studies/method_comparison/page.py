@@ -37,7 +37,7 @@ SLOWER = "clip-higher, half the rate"
 
 
 def write_page(plan: Plan, results: Sequence[Results], out: Path) -> Path:
-    """The page and its picture, of the parts that have runs; returns the page's path."""
+    """Write the page and its picture for the parts that have runs; returns the page's path."""
     main_parts = [result for result in results if result.runs and not result.part.appendix]
     appendices = [result for result in results if result.part.appendix and _others(result)]
     draw(main_parts, out / f"{NAME}.png")
@@ -120,7 +120,7 @@ def _others(results: Results) -> list[str]:
 
 
 def _runs(results: Results) -> str:
-    """How many runs the part has, those that chose its learning rates, and the hours of the former."""
+    """The number of runs of the part with their hours, and the number of runs that chose its learning rates."""
     records = [record for runs in results.runs.values() for record in runs.values()]
     hours = sum(sum(value or 0 for value in record["cpu_seconds"].values()) for record in records) / 3600
     resumed = sum(record["cpu_seconds"]["train"] is None for record in records)
@@ -166,7 +166,7 @@ def _late_gain(results: Results) -> str:
 def levels_table(results: Results) -> str:
     """Each policy: its learning rate, Pass@k, and the differences from clip-higher.
 
-    Where a stage confirms, these are at both temperatures at which a setting may be recommended.
+    If a stage confirms, the differences are at both temperatures at which a setting may be recommended.
     """
     confirms = any(s.confirms and (s.testbed, s.seeds) == results.part[:2] for s in results.plan.stages.values())
     compared = [(name, k) for name in (PAPERS, *[OTHER] * confirms) for k in KS]
@@ -214,7 +214,7 @@ def front_table(results: Results) -> str:
 
 
 def ablation_table(results: Results) -> str:
-    """What one change of a method makes; empty where no such variant has been run, or not the one that it changes."""
+    """The effect of one change to a method; empty if no such variant has been run together with its base."""
     rows = [
         [_named(results, label), base, *(_points(gap(results, label, PAPERS, k, base), "+") for k in KS)]
         for label, base in results.ablations.items()

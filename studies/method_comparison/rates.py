@@ -44,7 +44,7 @@ def choice_visits(plan: Plan, testbed: str) -> float:
 
 
 def tried(plan: Plan, testbed: str, variant: Variant, out: Path) -> dict[float, Record]:
-    """Learning rate -> the record of its run, of the finished runs of a variant."""
+    """Learning rate -> the record of its run, for the finished runs of a variant."""
     regime, file = choice_regime(plan, testbed), records_file(out, RECORDS)
     records = {rate: find(file, given(regime, variant.changes(rate), CHOICE_SEED)) for rate in plan.rates}
     return {rate: record for rate, record in records.items() if record is not None}
@@ -76,8 +76,10 @@ def chosen(plan: Plan, testbed: str, variants: Mapping[str, Variant], out: Path)
 
 
 def best_rate(found: Mapping[float, np.ndarray], unless_better: float | None = None) -> float:
-    """The rate of the highest mean outcome, of several the lowest; `unless_better` where that is within one standard
-    error."""
+    """The rate with the highest mean outcome, the lowest of several such.
+
+    It is `unless_better` if the best is not better than that by more than one standard error.
+    """
     best = max(sorted(found), key=lambda rate: found[rate].mean())
     if unless_better is None:
         return best

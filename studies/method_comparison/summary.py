@@ -1,4 +1,4 @@
-"""The head of the page: which setting is recommended, and what gains most on the stages that confirm."""
+"""The head of the page: which setting is recommended, and which gain most on the stages that confirm."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def summary(plan: Plan, parts: Sequence[Results]) -> str:
 
 
 def _sentences(part: Results) -> list[str]:
-    """The method and the free baseline that gain most at Pass@64 over clip-higher, and what they do to Pass@1."""
+    """The method and the free baseline that gain most at Pass@64 over clip-higher, and their effect on Pass@1."""
     free = [label for label in part.policies if label in (UNTRAINED, *part.free) and label != BASELINE]
     methods = [label for label in part.runs if label not in part.free and label not in part.ablations]
     sentences = []
@@ -67,7 +67,7 @@ def excludes_0(estimate: Estimate) -> bool:
 
 
 def confirming(plan: Plan, parts: Sequence[Results]) -> tuple[list[Results], bool]:
-    """The finished parts of the stages that confirm, and whether these are all of them."""
+    """The finished parts of the stages that confirm, and whether all of them are finished."""
     by_part = {part.part: part for part in parts}
     stages = [stage for stage in plan.stages.values() if stage.confirms]
     finished = []

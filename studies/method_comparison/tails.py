@@ -31,18 +31,18 @@ def tails(results: Results) -> dict[str, dict[str, list[np.ndarray]]]:
 
 
 def _curve(record: Record, name: str) -> np.ndarray:
-    """A column over the training, float64 [recorded steps]; of CUT less those that were cut without an answer."""
+    """A column over the training, float64 [recorded steps]; CUT is without responses that were cut before an answer."""
     curve = np.array(record["metrics"].get(METRICS[name], []), dtype=float)
     return curve - np.array(record["metrics"].get("grade/truncated", np.nan), dtype=float) if name == CUT else curve
 
 
 def mark(results: Results, label: str) -> str:
-    """What follows a variant's name where its responses have such text."""
+    """The mark after a variant's name if its responses have such text."""
     return MARK if label in tails(results) else ""
 
 
 def tail_section(results: Results) -> list[str]:
-    """Head, explanation and table of these variants; empty where there are none."""
+    """Heading, explanation and table of these variants; empty if there are none."""
     rows = [[label + MARK, *_cells(curves)] for label, curves in tails(results).items()]
     if not rows:
         return []

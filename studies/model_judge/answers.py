@@ -65,7 +65,7 @@ def read_cases(
 
 
 def _by_key(groups: Iterable[Group], key: Callable[[Problem], Hashable]) -> dict[Hashable, list[Group]]:
-    """The groups of each key: one for each problem that has it, of several steps the last."""
+    """The groups of each key: one for each problem that has it, from the last of several steps."""
     by_key: defaultdict[Hashable, dict[tuple[str, str], Group]] = defaultdict(dict)
     for group in groups:
         if k := key(group.problem):
@@ -91,9 +91,10 @@ def _with_sources(groups: Mapping[str, Sequence[Group]]) -> dict[str, list[Group
 
 
 def _texts(problems: Iterable[Loaded], sources: Collection[str]) -> Texts:
-    """By benchmark; and by the source "", for problems of no known benchmark.
+    """The texts by benchmark, and by the source "" for problems without a known benchmark.
 
-    `sources` are those of the rollouts. A file of another name has texts for all of them; a benchmark only for its own.
+    `sources` are those of the rollouts. A file of another name has texts for all of them, a benchmark only for its
+    problems.
     """
     texts: dict[tuple[str, str], tuple[str, Problem]] = {}
     for loaded in problems:
@@ -110,7 +111,7 @@ def _id(problem: Problem) -> tuple[str, str] | None:
 
 
 def as_text(problem: Problem) -> str:
-    """A problem as a judge reads it: of messages, the user's."""
+    """The text of a problem for the judge; of a chat, the messages of the user."""
     if isinstance(problem.prompt, str):
         return problem.prompt
     return "\n\n".join(m["content"] for m in problem.prompt if m.get("role") == "user")
@@ -118,8 +119,8 @@ def as_text(problem: Problem) -> str:
 
 def _case(groups: Sequence[Group], texts: Texts, rule: str) -> Case:
     problem, problem_id = groups[0].problem, groups[0].problem.id
-    # No benchmark where --benchmarks has no text: orders are drawn by its name, and those of stored comparisons must
-    # not change.
+    # The benchmark is empty if --benchmarks has no text: orders are drawn by its name, and the orders of stored
+    # comparisons must not change.
     benchmark, known_problem = texts.get((problem.source, problem_id)) or texts.get(("", problem_id)) or ("", problem)
     text = next(filter(None, map(as_text, (known_problem, *(group.problem for group in groups)))), "")
     if not text:

@@ -107,12 +107,12 @@ class Judge:
 
     @property
     def body(self) -> dict[str, Any]:
-        """`extra` as it is sent."""
+        """`extra` as sent to the server."""
         return read_json_flag("--extra", self.extra)
 
     @property
     def prices(self) -> list[float]:
-        """`price` as numbers; empty where it is not given."""
+        """`price` as numbers; empty without a price."""
         try:
             prices = [float(number) for number in self.price.split(",")] if self.price else []
         except ValueError:
@@ -135,7 +135,7 @@ class Counting(EndpointGenerator):
 
 
 def run(judge: Judge, log: Log = print) -> None:
-    """Have the answers ranked; write FILES."""
+    """Let the judge rank the answers, and write FILES."""
     cases = read_cases(judge.named, judge.benchmarks, judge.answer, judge.limit, log)
     check_out(judge.out, FILES, judge.named.values(), mine=(judge.out / "replies.jsonl").exists())
     judge.out.mkdir(parents=True, exist_ok=True)
@@ -158,7 +158,7 @@ def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -
 
     @functools.cache
     def connect(attempt: int) -> Counting:
-        # A repair has no tokens left for thoughts: a judge that was cut off in its thoughts has a verdict all the same.
+        # The schema of a repair has no thoughts, so that a judge that was cut off in its thoughts still has a verdict.
         extra = judge.body
         if judge.structured_output:
             extra |= {"response_format": response_format(len(judge.named), thinking=not attempt)}

@@ -4,9 +4,9 @@
     In all she sold 48+24 = <<48+24=72>>72 clips.       \\( \\boxed{ 48 + ( 48 / 2 ) } \\)
     #### 72
 
-The calculator marks are put into each other, so that the model has to find the operations, and the grader computes
-them: weights of 4 bits fail at arithmetic. Symbols stand apart, because a word between white space is the unit of
-textual diversity.
+The calculator marks are substituted into each other. So the model only has to find the operations, and the grader
+computes them: weights of 4 bits fail at arithmetic. Spaces separate the symbols, because a word between white space is
+the unit of textual diversity.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Solved(NamedTuple):
 
 
 def expression(solution: str) -> tuple[str, str] | None:
-    """A solution of GSM8K as (expression, answer); None where its calculator marks do not end in the answer.
+    """A solution of GSM8K as (expression, answer); None if its calculator marks do not end in the answer.
 
     A number that an earlier mark gave stands for that mark. Where the problem happens to have the same number, the
     expression has the same value.
@@ -55,10 +55,12 @@ def expression(solution: str) -> tuple[str, str] | None:
 def split(
     source: Source, tokenizer: Any, fractions: Mapping[str, float], longest_prompt: int, longest: int
 ) -> dict[str, list[Solved]]:
-    """The parts of the data set by name: rows are dealt out first, each question once, and only then filtered.
+    """The parts of the data set by name. Rows are first divided, each question once, and then filtered.
 
-    Kept are problems of at most `longest_prompt` tokens whose expressions have at most `longest`,
-    the end token included. DiverError where the source has no solutions: its answers must be GSM8K's own.
+    The problems have at most `longest_prompt` tokens, and their expressions at most `longest`, the end token included.
+
+    Raises:
+        DiverError: The source has no solutions. Its answers must be those of GSM8K.
     """
     rows, _ = read_rows(source, "--data")
     questions: dict[str, tuple[int, str]] = {}

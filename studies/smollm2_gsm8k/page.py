@@ -35,7 +35,7 @@ EXPERIMENT = Experiment(
 
 
 def write_page(config: Mapping[str, Any], out: Path) -> None:
-    """The page of the records that are there, none at first."""
+    """Write the page of the available records; at first there are none."""
     regime, seeds = config["recipe"], config["study"]["seeds"]
     wanted = [(INITIAL, 0, {}), *((m, s, {"method": {"name": m}}) for s in range(seeds) for m in METHODS)]
     runs: dict[str, dict[int, Record]] = {}
@@ -96,8 +96,8 @@ def _preparation(config: Mapping[str, Any], before: Record) -> str:
 
 
 def _outcome(study: Study, temperature: str) -> str:
-    """The differences of Pass@k whose intervals exclude 0, or that there is none and the smallest that would have been
-    seen."""
+    """The differences of Pass@k whose intervals exclude 0. Without one, the smallest difference that is detected with
+    80 % probability."""
     now = at(study, temperature)
     samples = now.runs[INITIAL][0]["evaluations"][temperature]["samples"]
     measures = [m for m in HELD_OUT if m.startswith("pass@") and int(m.partition("@")[2]) <= samples]

@@ -42,7 +42,7 @@ class LikelihoodLoss(PolicyLoss):
 
 
 class WarmUp(NamedTuple):
-    """The tensors that the warm-up trained, in bfloat16, and what is known of how: `steps`, `loss` of each, ..."""
+    """The tensors that the warm-up trained, in bfloat16, and how: `steps`, `loss` of each, ..."""
 
     tensors: Mapping[str, Tensor]
     info: Mapping[str, Any]
@@ -54,7 +54,7 @@ def read(file: Path) -> WarmUp:
 
 
 def warmed_up(model: Model, file: Path, folder: Path) -> Path:
-    """The model with the tensors of the file in place of its own, as a folder; DiverError where that has others."""
+    """The folder of the model with the tensors of `file`. DiverError if it was made from another warm-up."""
     tensors = read(file).tensors
     if not folder.exists():
         policy = load_policy(dataclasses.replace(model, device="cpu"))

@@ -16,7 +16,7 @@ from text_after_answer.study import BASELINE, UNREPAIRED, Study
 
 KS = (1, 4, 16, 64)
 CONTROL = 0.2
-"""The positive control: without a repair responses are longer than clip-higher's by more than this fraction."""
+"""The positive control holds if responses without a repair are longer than clip-higher's by more than this fraction."""
 DASH = "–"
 INTRODUCTION = (
     "# Text after the answer\n\n"
@@ -67,7 +67,8 @@ def late(runs: Runs, metric: str, points: int = QUARTER) -> dict[int, float]:
 
 
 def growth(runs: Runs, base: Runs, points: int = QUARTER) -> Estimate | None:
-    """By which fraction responses are longer than those of `base`, paired over seeds; None without a shared seed."""
+    """The fraction by which responses are longer than those of `base`, paired over seeds; None without a shared
+    seed."""
     mine, theirs = (late(side, "response/length_mean", points) for side in (runs, base))
     shared = sorted(mine.keys() & theirs.keys())
     return interval([mine[seed] / theirs[seed] - 1 for seed in shared]) if shared else None
@@ -113,7 +114,7 @@ def _mean(by_seed: Mapping[int, float]) -> float:
 
 
 def _pass_at_k(found: Mapping[str, Runs], study: Study) -> list[str]:
-    """For each temperature the differences from clip-higher, and those from no repair that are significant."""
+    """For each temperature the differences from clip-higher, and the significant differences from no repair."""
     parts = []
     for temperature in sorted(study.config["evaluation"]["temperatures"]):
         gaps = {reference: _gaps(found, reference, f"final {temperature:g}") for reference in (BASELINE, UNREPAIRED)}

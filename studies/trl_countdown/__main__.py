@@ -71,7 +71,7 @@ def make(of: Plan, jobs: int) -> None:
 
 
 def is_trained(of: Plan, setting: Setting, seed: int) -> bool:
-    """Whether a run has ended, which `diver train` may have made on its own."""
+    """Whether a run is finished. `diver train` may have made it by itself."""
     return of.trained(setting, seed).train.steps in by_step(of.folder(setting, seed) / "checkpoints")
 
 
