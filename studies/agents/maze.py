@@ -19,7 +19,7 @@ TURN = {"tuning": 0, "final": 1}
 
 
 class ShortWalk(MazeCells):
-    """The maze, cell by cell, with half of its turns, so that a policy with detours does not reach the goal."""
+    """The maze, cell by cell, with half of its turns, so that a policy with detours is late."""
 
     max_turns = 12
 

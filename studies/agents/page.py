@@ -104,9 +104,9 @@ def _answer(found: Finished, picture: Path) -> list[str]:
         table.append([label, *map(points, gaps)])
     draw(picture, {f"Temperature {t:g}": _curves(found, t) for t in found.study.config["temperatures"]})
     lines = [f"Above tuned clip-higher at Pass@1 and at Pass@64: {', '.join(above) or 'no setting'}."]
-    ran = [label for label in found.settings if found.runs(label)]
-    for k in (1, 64) if ran else ():
-        label = max(ran, key=lambda x: found.gap(x, k).mean)
+    trained = [label for label in found.settings if found.runs(label)]
+    for k in (1, 64) if trained else ():
+        label = max(trained, key=lambda x: found.gap(x, k).mean)
         gain = points(found.gap(label, k, level=found.level))
         lines.append(f"The highest gain at Pass@{k} is that of {label}: {gain} points.")
     if widths:
@@ -129,8 +129,8 @@ def _answer(found: Finished, picture: Path) -> list[str]:
 
 def _curves(found: Finished, temperature: float) -> dict[str, list[Estimate]]:
     """Setting -> its differences from the baseline at every k of the picture."""
-    ran = [label for label in found.settings if found.runs(label)]
-    return {label: [found.gap(label, k, f"held-out {temperature:g}") for k in DRAWN] for label in ran}
+    trained = [label for label in found.settings if found.runs(label)]
+    return {label: [found.gap(label, k, f"held-out {temperature:g}") for k in DRAWN] for label in trained}
 
 
 def _levels(found: Finished) -> list[str]:

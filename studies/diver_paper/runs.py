@@ -50,9 +50,9 @@ def with_paper_values(settings: Mapping[str, Any]) -> dict[str, Any]:
     """
     method = settings.get("method", {})
     names = {field.name for field in dataclasses.fields(method_named(method["name"]) if "name" in method else Method)}
-    beneath = {name: table for name, table in paper_values().items() if name in names}
+    defaults = {name: table for name, table in paper_values().items() if name in names}
     named = {"name": method["name"]} if "name" in method else {}  # the first flag of a command
-    return {**settings, "method": merge({**named, **beneath}, method)}
+    return {**settings, "method": merge({**named, **defaults}, method)}
 
 
 @cache

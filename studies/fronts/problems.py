@@ -35,12 +35,14 @@ def evaluated(testbed: str) -> list[Problem]:
 
 def make(testbed: str) -> list[Problem]:
     plan = load_plan()
-    alike = [name for name, bed in plan.testbeds.items() if bed.rates_of == testbed]
-    datas = {name: make_recipe(plan.regime(name)).data for name in alike}
+    similar = [name for name, bed in plan.testbeds.items() if bed.rates_of == testbed]
+    data_by_testbed = {name: make_recipe(plan.regime(name)).data for name in similar}
     source, count = Source(path=testbed), plan.evaluation.problems
-    seen = {p.id for data in datas.values() for p in generate(source, data, count, held_out=True)}
+    seen = {p.id for data in data_by_testbed.values() for p in generate(source, data, count, held_out=True)}
     seen |= {problem.id for problem in held_out_stream(testbed)}
-    unseen = [p for p in generate(source, datas[testbed], CANDIDATES[testbed], held_out=True) if p.id not in seen]
+    unseen = [
+        p for p in generate(source, data_by_testbed[testbed], CANDIDATES[testbed], held_out=True) if p.id not in seen
+    ]
     training = trained(testbed, "final")
     chosen: list[Problem] = []
     for size in (SELECTION, HELD_OUT):

@@ -30,8 +30,8 @@ def plan(testbed: str, out: Path = Path("docs/results"), work: Path = Path("runs
     common: dict[str, Any] = {key: tuple(fronts[key]) for key in ("alphas", "temperatures", "seeds")}
     base: list[Setting] = []
     if name != "study":  # its baseline is that of the fronts, whose runs are not made again
-        beside: dict[str, Any] = {"run": "", "step": None, "seeds": common["seeds"]}
-        base = [dataclasses.replace(s, **beside) for s in settings(fronts, testbed) if s.label == fronts["baseline"]]
+        changes: dict[str, Any] = {"run": "", "step": None, "seeds": common["seeds"]}
+        base = [dataclasses.replace(s, **changes) for s in settings(fronts, testbed) if s.label == fronts["baseline"]]
     return Plan(
         recipe=Path(str(files("fronts") / f"{testbed}.toml")),
         settings=(*base, *settings(fronts | study, testbed)),

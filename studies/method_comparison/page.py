@@ -28,7 +28,7 @@ from method_comparison.results import (
 from method_comparison.summary import KS, PAPERS, excludes_0, summary
 from method_comparison.tails import mark, tail_section, tails
 
-NAME = "methods"  # of the command, and of the figure
+NAME = "methods"  # name of the command and of the figure
 PAGE = "method-comparison.md"
 NONE = "–"
 OTHER = "final 1"

@@ -63,7 +63,7 @@ class Stage:
     appendix: bool = False
     """Whether the stage is only a table, on which no sentence rests."""
     confirms: bool = False
-    """Whether the stage tests a selection of earlier stages on new problems or seeds. Only such stages decide."""
+    """Whether the stage tests the selection of earlier stages on new problems or seeds. Recommendations rest on it."""
 
 
 @settings
@@ -107,10 +107,12 @@ def load_plan() -> Plan:
 def make_plan(table: Mapping[str, Any]) -> Plan:
     testbeds: dict[str, Testbed] = {}
     for name, bed in table["testbeds"].items():
-        like = testbeds.get(bed.get("like"))
-        recipe = merge(like.recipe if like else table["recipe"], bed["recipe"])
-        steps = like.choice_steps if like else bed["choice_steps"]
-        testbeds[name] = Testbed(name, bed["title"], recipe, steps, like.name if like else name, bed.get("note", ""))
+        similar = testbeds.get(bed.get("like"))
+        recipe = merge(similar.recipe if similar else table["recipe"], bed["recipe"])
+        steps = similar.choice_steps if similar else bed["choice_steps"]
+        testbeds[name] = Testbed(
+            name, bed["title"], recipe, steps, similar.name if similar else name, bed.get("note", "")
+        )
     stages = {
         name: Stage(name, **{**stage, "variants": tuple(stage["variants"]), "seeds": tuple(stage["seeds"])})
         for name, stage in table["stages"].items()

@@ -1,8 +1,8 @@
 """Problems to choose learning rates on: `data.path = "method_comparison.problems:countdown"`, a function a testbed.
 
 They come after the training problems in the stream of the testbed, and are as many. No other run of the testbed trains
-on them, and none is held out. A testbed that shares its rates with another has other problems, and some of them may be
-among these (study.toml has the number).
+on them, and none is held out. A testbed that shares its rates with another may have other problems. Some of those may
+be among these (study.toml has the number).
 """
 
 from __future__ import annotations

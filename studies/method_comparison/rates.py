@@ -3,9 +3,9 @@ testbed has.
 
 Each is tried for some steps with one seed; what counts is the mean outcome over the last quarter of them. Where the
 best is not better than clip-higher's rate by more than one standard error, paired over these steps, it is
-clip-higher's: chance should not give two methods different rates. A rate is chosen for every method alike, because
-under AdamW and a bound on the norm of the gradient a constant factor on the advantage does nearly nothing, so that
-equal advantages would not make equal terms.
+clip-higher's: chance should not give two methods different rates. A rate is chosen for every method. Under AdamW and a
+bound on the norm of the gradient a constant factor on the advantage has almost no effect, so methods with advantages of
+one size would not have equal conditions.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def read_ranks(reply: str, n: int, structured: bool = False) -> list[int] | str:
 
 
 def _in_line(reply: str) -> str | None:
-    """The ranking of the last RANKING line after the thought; None if the thought was cut off, draft or not."""
+    """The ranking of the last RANKING line after the thought. A draft in a thought that was cut off does not count."""
     if in_thought(reply):
         return None
     lines = _LINE.findall(after_thought(reply)[-LONGEST_REPLY:])

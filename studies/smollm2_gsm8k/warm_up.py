@@ -59,11 +59,11 @@ def warmed_up(model: Model, file: Path, folder: Path) -> Path:
     if not folder.exists():
         policy = load_policy(dataclasses.replace(model, device="cpu"))
         policy.model.load_state_dict(dict(tensors), strict=False)
-        aside = folder.with_name(f".{folder.name}.part")
-        policy.model.save_pretrained(aside)
-        policy.tokenizer.save_pretrained(aside)
-        make_readable(aside)
-        aside.rename(folder)
+        temporary = folder.with_name(f".{folder.name}.part")
+        policy.model.save_pretrained(temporary)
+        policy.tokenizer.save_pretrained(temporary)
+        make_readable(temporary)
+        temporary.rename(folder)
     with safe_open(folder / "model.safetensors", "pt") as made:
         if not all(made.get_tensor(name).equal(tensor.float()) for name, tensor in tensors.items()):
             raise DiverError(

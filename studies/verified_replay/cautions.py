@@ -34,18 +34,18 @@ class Pair(NamedTuple):
 def cautions(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> list[str]:
     """The section. `compared` has the settings of each testbed at the seeds that all of them have."""
     untrained = {t: records for t, runs in compared.items() if (records := found.untrained(t, runs[BASELINE]))}
-    over = {
+    gaps_above = {
         t: {k: gap(compared[t][best(compared[t], k)], records, HELD_OUT, k) for k in KS}
         for t, records in untrained.items()
     }
     pairs = list(_pairs(found, compared))
     lines = [
-        *(f"{TITLES[t]}: {_where(gaps)}." for t, gaps in over.items()),
+        *(f"{TITLES[t]}: {_where(gaps)}." for t, gaps in gaps_above.items()),
         *_more_problems(found),
         *(line for t, runs in untrained.items() for line in _levels(TITLES[t], next(iter(runs.values())))),
     ]
     columns: dict[str, list[str]] = {"samples k": [str(k) for k in KS]}
-    for testbed, gaps in over.items():
+    for testbed, gaps in gaps_above.items():
         levels = [f"{100 * mean(untrained[testbed], HELD_OUT, k):.1f}" for k in KS]
         columns[f"{TITLES[testbed]}: {UNTRAINED}"] = levels
         columns[f"{TITLES[testbed]}: best setting minus {UNTRAINED}"] = [points(g) for g in gaps.values()]
@@ -58,7 +58,7 @@ def cautions(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> lis
         "Added after the runs, and descriptive: held-out problems, temperature 0.6, intervals of 95 %. *Above* and "
         "*below* are significant differences.\n",
         "\n".join(f"- {line}" for line in lines) + "\n",
-        *([table] if over else []),
+        *([table] if gaps_above else []),
         "CPU time of the first setting over that of the second, and their difference. All runs have the same number of "
         f"steps, and more steps may raise or lower Pass@k. Differences from {MORE_ROLLOUTS} have the intervals of the "
         f"protocol,\n{100 * QUESTIONS:.1f} %.\n",

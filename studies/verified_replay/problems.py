@@ -33,11 +33,11 @@ def held_out_stream(testbed: str) -> list[Problem]:
     Problems of testbeds like this one are left out, too.
     """
     plan = load_plan()
-    alike = [name for name, bed in plan.testbeds.items() if bed.rates_of == testbed]
+    similar = [name for name, bed in plan.testbeds.items() if bed.rates_of == testbed]
     count = plan.evaluation.problems
-    datas = {name: make_recipe(plan.regime(name)).data for name in alike}
-    source, testbed_data = Source(path=testbed), datas.pop(testbed)
-    seen = {p.id for data in datas.values() for p in generate(source, data, count, held_out=True)}
+    data_by_testbed = {name: make_recipe(plan.regime(name)).data for name in similar}
+    source, testbed_data = Source(path=testbed), data_by_testbed.pop(testbed)
+    seen = {p.id for data in data_by_testbed.values() for p in generate(source, data, count, held_out=True)}
     # The comparison evaluated on the first `count` of this stream; at most `len(seen)` later ones are left out.
     candidates = generate(source, testbed_data, count + len(seen) + 2 * HELD_OUT, held_out=True)[count:]
     return [problem for problem in candidates if problem.id not in seen][: 2 * HELD_OUT]

@@ -181,8 +181,8 @@ def comparisons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Comparison]:
         x, y = (side[present[0] & present[1] if compared else present[0] | present[1]] for side in sides)
         base, trained, change = interval(x, bounds), interval(y, bounds), paired_interval(x, y, bounds)
         if measure != "pair_diversity":
-            few, percent = both_have - len(x) if compared else 0, measure.startswith("pass")
-            rows.append(Comparison(label, base, trained, change, percent, left_out=few, problems=len(x)))
+            omitted, percent = both_have - len(x) if compared else 0, measure.startswith("pass")
+            rows.append(Comparison(label, base, trained, change, percent, left_out=omitted, problems=len(x)))
             continue
         label = f"{label} ({counted(len(x), 'problem')})"
         rows.append(Comparison(label, base, trained, change, support=len(x)))
@@ -198,8 +198,8 @@ def legend(rows: Sequence[Comparison]) -> str:
     if any(row.label.endswith(WRITTEN) for row in rows):  # the label may begin with the title of a benchmark
         text = f"{WRITTEN}: sets of formulas that the correct samples write."
     text = f"{text} {ABOUT_PAIRS}" if any(row.support is not None for row in rows) else text
-    few = [f"{row.label} leaves out {counted(row.left_out, 'problem')}" for row in rows if row.left_out]
-    text = f"{text} Too few scored samples: {', '.join(dict.fromkeys(few))}." if few else text
+    omissions = [f"{row.label} leaves out {counted(row.left_out, 'problem')}" for row in rows if row.left_out]
+    text = f"{text} Too few scored samples: {', '.join(dict.fromkeys(omissions))}." if omissions else text
     changes = ((f"The change of {row.label}", row.change, row.problems) for row in rows if row.is_pass)
     return f"{text} {enough(changes)}".strip()
 
@@ -354,8 +354,8 @@ def compare_variants(found: Mapping[str, Runs], baseline: str | None = None) -> 
     words = {name: f"{name}, {band.about}: {band.text(name, baseline)}" for name, band in bands.items()}
     filled = {name: table for name, table in tables.items() if table.rows}
     problems, passed = len(next(iter(found[baseline].values()))["per_problem"]), pass_estimates(changes)
-    few = enough((f"{name} {changes.of}", e, problems) for name, by_k in passed.items() for e in by_k.values())
-    return Compared(found, filled, bands, [*left_out(found, baseline), *filter(None, [few])], words)
+    note = enough((f"{name} {changes.of}", e, problems) for name, by_k in passed.items() for e in by_k.values())
+    return Compared(found, filled, bands, [*left_out(found, baseline), *filter(None, [note])], words)
 
 
 def left_out(found: Mapping[str, Runs], baseline: str) -> list[str]:
@@ -367,10 +367,10 @@ def left_out(found: Mapping[str, Runs], baseline: str) -> list[str]:
     ]
     problems = len(next(iter(found[baseline].values()))["per_problem"])
     for measure, values_of in measured(found):
-        few = problems - len(next(iter(values_of[baseline].values())))
-        if few and measure.name != "pair_diversity":
+        omitted = problems - len(next(iter(values_of[baseline].values())))
+        if omitted and measure.name != "pair_diversity":
             lines.append(
-                f"{measure.title}: {few} of {problems} problems left out, of which a run has too few scored samples"
+                f"{measure.title}: {omitted} of {problems} problems left out, of which a run has too few scored samples"
             )
     return lines
 

@@ -148,10 +148,10 @@ def write_front(
     for name in next(iter(front.values())):
         results_by_pair = {pair: results[name] for pair, results in front.items()}
         table = front_table(results_by_pair)
-        places = {str(pair): pair._asdict() for pair in results_by_pair}
-        most = max(results_by_pair.values(), key=lambda result: result["samples"])  # a greedy pair has one
-        rows = [{**places.get(str(row[table.of]), {}), **row} for row in table.records()]
-        data[name] = {**{key: most[key] for key in ("problems", "samples", "k")}, "rows": rows}
+        pair_fields = {str(pair): pair._asdict() for pair in results_by_pair}
+        largest = max(results_by_pair.values(), key=lambda result: result["samples"])  # a greedy pair has one
+        rows = [{**pair_fields.get(str(row[table.of]), {}), **row} for row in table.records()]
+        data[name] = {**{key: largest[key] for key in ("problems", "samples", "k")}, "rows": rows}
         shown = f"{name}\n\n{export(table, 'markdown')}"
         config.show(table, f"\n{shown}", log)
         written += config.write(table, out, f"front_{name}")

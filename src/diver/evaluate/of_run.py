@@ -199,6 +199,6 @@ def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, eval_problem
         "samples": config.samples or (1 if config.temperature == 0 else eval_problems.benchmark.samples),
         "graders": sorted({grader_for(p, AUTO).version for p in eval_problems.problems}),
     }
-    mine, asked = digests(result), {p.id: problem_digest(p) for p in eval_problems.problems}
-    matches = all(result.get(key) == value for key, value in settings.items()) and [*mine] == [*asked]
-    return path if matches and not other_problems(mine, asked) else None
+    stored, wanted = digests(result), {p.id: problem_digest(p) for p in eval_problems.problems}
+    matches = all(result.get(key) == value for key, value in settings.items()) and [*stored] == [*wanted]
+    return path if matches and not other_problems(stored, wanted) else None

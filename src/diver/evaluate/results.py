@@ -109,8 +109,8 @@ def benchmark_table(results: Results) -> str:
     header, _, _, *rows = table_of(results).upright()
     sizes = ["problems x samples", *(f"{r['problems']} x {r['samples']}" for r in results.values())]
     passed = [(r, k) for r in results.values() for k in r["k"]]
-    few = enough((f"{r['title']} Pass@{k}", estimate(r, f"pass@{k}"), r["problems"]) for r, k in passed)
-    return markdown(header, [sizes, *rows]) + f"\n{NOTE} {few}".rstrip() + "\n"
+    note = enough((f"{r['title']} Pass@{k}", estimate(r, f"pass@{k}"), r["problems"]) for r, k in passed)
+    return markdown(header, [sizes, *rows]) + f"\n{NOTE} {note}".rstrip() + "\n"
 
 
 def estimate(result: Mapping[str, Any], name: str) -> Estimate:

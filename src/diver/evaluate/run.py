@@ -60,9 +60,9 @@ def run(
         if result["unscored"]:
             total = result["problems"]
             passed = {k: result["estimates"][f"pass@{k}"]["problems"] for k in result["k"]}
-            few = [f"; Pass@{k} covers {n or 'none'} of {total} problems" for k, n in passed.items() if n < total]
+            coverage = [f"; Pass@{k} covers {n or 'none'} of {total} problems" for k, n in passed.items() if n < total]
             message = f"{name}: {result['unscored']} responses are unscored: left out, not counted as wrong"
-            log(message + "".join(few))
+            log(message + "".join(coverage))
     log(f"results: {', '.join([f'{out}/results.json', 'table.md', *(path.name for path in written)])}")
     return out
 

@@ -57,9 +57,9 @@ class Darling(Grpo):
         if not self.same:
             return [rollout.key for rollout in group.rollouts]
         is_same, texts = import_object(self.same, "method.same"), self.diversity.texts(group, decode)
-        caller = f"method.same {self.same!r}, problem {group.problem.id!r}"
+        subject = f"method.same {self.same!r}, problem {group.problem.id!r}"
         labels = list(range(len(texts)))
         for i, j in combinations(range(len(texts)), 2):
-            if labels[i] != labels[j] and call_own(caller, is_same, texts[i], texts[j]):
+            if labels[i] != labels[j] and call_own(subject, is_same, texts[i], texts[j]):
                 labels = [labels[i] if label == labels[j] else label for label in labels]
         return list(labels)

@@ -170,13 +170,13 @@ class Diver(ClipHigher):
         return self._smallest_mixed_std(group) if self.std_floor else 0.0
 
     def clipped_fraction(self, groups: Sequence[Group]) -> float:
-        over = [
+        is_clipped = [
             values[is_rewarded(group.outcomes, self.shaping.condition, self.threshold, group.truncated)]
             > (self.diversity_rewards[name].clip_max or self.shaping.clip_max)
             for group in groups
             for name, values in self._intrinsic(group).items()
         ]
-        return float(np.concatenate(over).mean()) if any(o.size for o in over) else 0.0
+        return float(np.concatenate(is_clipped).mean()) if any(flags.size for flags in is_clipped) else 0.0
 
     def _smallest_mixed_std(self, group: Group) -> float:
         """The smallest standard deviation of G outcomes of 0 or 1 that are not all equal.
