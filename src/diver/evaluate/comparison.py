@@ -141,7 +141,7 @@ class Comparison(NamedTuple):
 
     @property
     def significant(self) -> bool:
-        """Whether the interval of the change is known and, as it is printed, excludes 0."""
+        """Whether the interval of the change is known and, as printed, excludes 0."""
         low, high = (float(f"{(100 if self.percent else 1) * end:.1f}") for end in self.change[1:])
         return low > 0 or high < 0
 

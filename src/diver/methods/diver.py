@@ -272,8 +272,7 @@ def diversity_reward(
     clip_max: float,
     combine: Combine = "mean",
 ) -> np.ndarray:
-    """clip(R_int, 0, sigma), float64 [G]: the weighted mean or sum over the metrics in `rewards`, each under its own
-    sigma.
+    """clip(R_int, 0, sigma), float64 [G]: the weighted mean or sum over the metrics in `rewards`, each with its sigma.
 
     One metric of weight 1 gives the paper's term; the mean of clipped terms is our reading of "combines".
     """

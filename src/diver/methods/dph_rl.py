@@ -1,5 +1,5 @@
-"""DPH-RL (arXiv 2509.07430): a divergence from the starting policy, on its own correct responses, in place of the
-reward.
+"""DPH-RL (arXiv 2509.07430): a divergence from the starting policy, on correct responses of that policy, in place of
+the reward.
 
 A token that the starting policy sampled has u = pi / pi_start. The term is coef times the mean of f(u), and A of such a
 token is minus the derivative of the term by log pi. In the first mini-batch of a step the gradient is that of the

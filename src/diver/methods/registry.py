@@ -51,7 +51,7 @@ CLASSES = {
     "diver-actions": "diver.methods.diver:DiverActions",
     "gigpo": "diver.methods.gigpo:Gigpo",
 }
-"""The methods of this package with a class of their own, which is imported when the method is used."""
+"""The methods of this package that have a class, which is imported when the method is used."""
 DEFAULT = "diver-mix"
 
 
