@@ -1,7 +1,7 @@
 """The mazes of the study, 7 x 7 cells, with at most 12 turns, and the problems of each stage.
 
-A stage names them: `data.path = "agents.maze:tuning"`. All come from the streams of the testbed with seed 0, which
-repeat no maze, also not with start and goal swapped.
+A stage names its problems: `data.path = "agents.maze:tuning"`. All come from the streams of the testbed with seed 0. No
+maze is repeated, not even with start and goal swapped.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from diver.tasks.maze import problems
 from diver.tasks.maze_cells import MazeCells
 
 TRAINED, HELD_OUT = 512, 128
-"""Problems of a stage."""
+"""Numbers of problems of a stage."""
 TURN = {"tuning": 0, "final": 1}
 
 
 class ShortWalk(MazeCells):
-    """The maze, cell by cell, with half of its turns: a policy that wanders about is late."""
+    """The maze, cell by cell, with half of its turns, so that a policy with detours is late."""
 
     max_turns = 12
 

@@ -34,18 +34,18 @@ class Finished:
 
     def __init__(self, study: Study) -> None:
         self.study = study
-        found = [(planned, study.record(planned)) for planned in study.planned()]
-        self.planned = [planned for planned, _ in found]
-        self.records = [(planned, record) for planned, record in found if record is not None]
+        pairs = [(planned, study.record(planned)) for planned in study.planned()]
+        self.planned = [planned for planned, _ in pairs]
+        self.records = [(planned, record) for planned, record in pairs if record is not None]
 
     @property
     def seeds(self) -> list[int]:
         return list(self.study.config["final_seeds"])
 
     def runs(self, label: str) -> Runs:
-        """Seed -> record of the final runs that did not diverge; the starting policy stands beside each seed."""
-        found = {p.seed: r for p, r in self.records if (p.stage, p.label) == (FINAL, label) and not r["diverged"]}
-        return dict.fromkeys(self.seeds, *found.values()) if label == START and found else found
+        """Seed -> record of the final runs that did not diverge. That of the starting policy is repeated for each."""
+        by_seed = {p.seed: r for p, r in self.records if (p.stage, p.label) == (FINAL, label) and not r["diverged"]}
+        return dict.fromkeys(self.seeds, *by_seed.values()) if label == START and by_seed else by_seed
 
     @property
     def shown(self) -> list[str]:
@@ -62,31 +62,31 @@ class Finished:
 
     @property
     def settings(self) -> list[str]:
-        """What is compared with the baseline."""
+        """The settings that are compared with the baseline."""
         return [label for label in self.study.labels if label != BASELINE]
 
     @property
     def level(self) -> float:
-        """The level of the protocol: a test a setting."""
+        """The level of the protocol, corrected for one test per setting."""
         return 1 - 0.05 / len(self.settings)
 
 
 def write_page(study: Study) -> Path:
     """Write the page of the finished runs; runs without a record are counted."""
-    found, page = Finished(study), study.out / f"{study.name}.md"
-    answer = _answer(found, page.with_suffix(".png")) if found.runs(BASELINE) else []
+    finished, page = Finished(study), study.out / f"{study.name}.md"
+    answer = _answer(finished, page.with_suffix(".png")) if finished.runs(BASELINE) else []
     parts = [TITLE, *answer, INTRODUCTION]
-    if missing := len(found.planned) - len(found.records):
-        more = ", besides the final runs, whose learning rate is not chosen yet"
+    if missing := len(finished.planned) - len(finished.records):
+        addition = ", besides the final runs, whose learning rate is not chosen yet"
         parts.append(
-            f"**Not finished**: {missing} of {counted(len(found.planned), 'run')} have no record"
-            f"{'' if any(p.stage == FINAL for p in found.planned) else more}.\n"
+            f"**Not finished**: {missing} of {counted(len(finished.planned), 'run')} have no record"
+            f"{'' if any(p.stage == FINAL for p in finished.planned) else addition}.\n"
         )
     if answer:
-        parts += [*_levels(found), *_runs(found)]
-    if found.records:
-        parts += [*_tuning(found), *_failures(found), "## Cost\n"]
-        parts.append(core_hours((planned.stage, record) for planned, record in found.records))
+        parts += [*_levels(finished), *_runs(finished)]
+    if finished.records:
+        parts += [*_tuning(finished), *_failures(finished), "## Cost\n"]
+        parts.append(core_hours((planned.stage, record) for planned, record in finished.records))
     write_text(page, "\n".join(parts))
     return page
 
@@ -104,15 +104,15 @@ def _answer(found: Finished, picture: Path) -> list[str]:
         table.append([label, *map(points, gaps)])
     draw(picture, {f"Temperature {t:g}": _curves(found, t) for t in found.study.config["temperatures"]})
     lines = [f"Above tuned clip-higher at Pass@1 and at Pass@64: {', '.join(above) or 'no setting'}."]
-    ran = [label for label in found.settings if found.runs(label)]
-    for k in (1, 64) if ran else ():
-        label = max(ran, key=lambda x: found.gap(x, k).mean)
+    trained = [label for label in found.settings if found.runs(label)]
+    for k in (1, 64) if trained else ():
+        label = max(trained, key=lambda x: found.gap(x, k).mean)
         gain = points(found.gap(label, k, level=found.level))
         lines.append(f"The highest gain at Pass@{k} is that of {label}: {gain} points.")
     if widths:
-        of_1, of_64 = np.median(widths, axis=0)
+        half_1, half_64 = np.median(widths, axis=0)
         lines.append(
-            f"The intervals reach {of_1:.1f} points to each side at Pass@1 and {of_64:.1f} at Pass@64 (medians): a "
+            f"The intervals reach {half_1:.1f} points to each side at Pass@1 and {half_64:.1f} at Pass@64 (medians): a "
             "difference that is not found is no evidence of equality."
         )
     if undecided:
@@ -129,15 +129,15 @@ def _answer(found: Finished, picture: Path) -> list[str]:
 
 def _curves(found: Finished, temperature: float) -> dict[str, list[Estimate]]:
     """Setting -> its differences from the baseline at every k of the picture."""
-    ran = [label for label in found.settings if found.runs(label)]
-    return {label: [found.gap(label, k, f"held-out {temperature:g}") for k in DRAWN] for label in ran}
+    trained = [label for label in found.settings if found.runs(label)]
+    return {label: [found.gap(label, k, f"held-out {temperature:g}") for k in DRAWN] for label in trained}
 
 
 def _levels(found: Finished) -> list[str]:
     """Pass@k and distinct paths of all final settings, and the differences from the baseline."""
     table = []
     for label in found.shown:
-        runs, (paths, base) = found.runs(label), (found.distinct(of, HELD_OUT) for of in (label, BASELINE))
+        runs, (paths, base) = found.runs(label), (found.distinct(name, HELD_OUT) for name in (label, BASELINE))
         gaps = [*(points(found.gap(label, k)) for k in KS), comparison.difference(paths, base).text(1, 2, sign="+")]
         levels = [*(_percent(mean(runs, HELD_OUT, k)) for k in KS), f"{comparison.level(paths).mean:.2f}"]
         table.append([label, *levels, *(gaps if label != BASELINE else [DASH] * len(gaps))])
@@ -162,7 +162,7 @@ def _tuning(found: Finished) -> list[str]:
         "One run for each rate. The criterion is the mean of Pass@1 and Pass@64 on selection problems at temperature "
         f"0.6, in per cent. Chosen: {'; '.join(f'{label} {rate:g}' for label, rate in chosen.items()) or 'none yet'}. "
         "All other methods have the rate of clip-higher, which favours clip-higher.\n",
-        "".join(f"- {label}, each learning rate and its criterion: {'; '.join(of)}\n" for label, of in tried.items()),
+        "".join(f"- {label}, each learning rate and its criterion: {'; '.join(row)}\n" for label, row in tried.items()),
     ]
     rates = {label: study.tried(label) for label in chosen}
     if ends := [label for label, rate in chosen.items() if rate in (min(rates[label]), max(rates[label]))]:
@@ -171,22 +171,22 @@ def _tuning(found: Finished) -> list[str]:
 
 
 def _failures(found: Finished) -> list[str]:
-    """Runs that diverged, and settings that training or their method has made worse."""
+    """Runs that diverged, and settings below the starting policy or the baseline."""
     lines = [
         f"{_name(planned)} diverged at step {record['diverged']}."
         for planned, record in found.records
         if record["diverged"]
     ] or ["No run diverged."]
-    for other, words in ((START, "the starting policy"), (BASELINE, "tuned clip-higher")):
-        if not found.runs(other):
+    for reference, words in ((START, "the starting policy"), (BASELINE, "tuned clip-higher")):
+        if not found.runs(reference):
             continue
         for t in found.study.config["temperatures"]:
             below = [
                 f"{label} at Pass@{k}"
                 for label in found.shown
-                if label not in (START, other)
+                if label not in (START, reference)
                 for k in (1, 64)
-                if found.gap(label, k, f"held-out {t:g}", other=other).high < 0
+                if found.gap(label, k, f"held-out {t:g}", other=reference).high < 0
             ]
             lines.append(f"Below {words} at temperature {t:g}: {', '.join(below) or 'no setting'}.")
     about = "A setting is below if its interval of 95 % is, at Pass@1 or Pass@64.\n"
@@ -194,12 +194,12 @@ def _failures(found: Finished) -> list[str]:
 
 
 def _runs(found: Finished) -> list[str]:
-    """The final runs: a row a setting, with the numbers of its seeds in their order."""
+    """The final runs: a row for each setting, with the values of its seeds in order."""
     table = []
     for label in found.shown:
         runs = found.runs(label) if label != START else dict([*found.runs(label).items()][:1])
-        of_k = [" ".join(_percent(mean({0: runs[seed]}, HELD_OUT, k)) for seed in sorted(runs)) for k in (1, 64)]
-        table.append([label, seed_range(runs), *of_k])
+        levels = [" ".join(_percent(mean({0: runs[seed]}, HELD_OUT, k)) for seed in sorted(runs)) for k in (1, 64)]
+        table.append([label, seed_range(runs), *levels])
     about = "Held-out problems, temperature 0.6, in per cent, in the order of the seeds, without runs that diverged.\n"
     return ["### Each run\n", about, markdown(["", "seeds", "Pass@1", "Pass@64"], table, text=4)]
 

@@ -1,4 +1,4 @@
-"""study.toml as runs: what is tuned, what the finished tuning has chosen, and the runs that follow from it."""
+"""study.toml as runs: the tuning, the choices of the finished tuning, and the runs that depend on them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Study(runs.Study):
                 yield self._run(TUNING, label, rate, self.config["tuning_seed"])
 
     def tried(self, label: str) -> list[float]:
-        """The rates that are run: those of the protocol, and lower ones for as long as the lowest is the best."""
+        """The rates that are run: those of the protocol, and lower ones as long as the lowest is the best."""
         rates = [*self.config["learning_rates"]]
         for lower in self.config["lower_rates"]:
             if self.best(label, rates) == min(rates):
@@ -66,7 +66,7 @@ class Study(runs.Study):
         return lowest_of_best(scores) if len(scores) == len(rates) else None
 
     def rates(self) -> dict[str, float]:
-        """Method -> the chosen rate, of the methods whose tuning is finished."""
+        """Method -> the chosen rate, for the methods whose tuning is finished."""
         best = {label: self.best(label, self.tried(label)) for label in self.config["tuned"]}
         return {label: rate for label, rate in best.items() if rate is not None}
 

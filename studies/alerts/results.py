@@ -1,4 +1,4 @@
-"""From the records to numbers: when Pass@1 falls, when an alert fires, which limit is chosen, and the rates.
+"""Numbers from the records: when Pass@1 falls, when an alert fires, which limit is chosen, and the rates.
 
 The alerts are those of the package, applied to the metrics of a record at any limit.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FAMILY = 0.05
-"""The chance that a run without a fall has one by chance."""
+"""The probability that a run without a fall has one by chance."""
 DIVERGED = "diverged"
 """The kind of a run that was planned as healthy and diverges."""
 
@@ -56,7 +56,7 @@ class Finished:
 
     @property
     def kind(self) -> str:
-        """The kind that was planned; DIVERGED for a healthy run that diverges, which is a broken one."""
+        """The planned kind; DIVERGED, which is a broken kind, for a healthy run that diverges."""
         is_healthy = self.planned.kind == HEALTHY
         return DIVERGED if is_healthy and self.diverged is not None else self.planned.kind
 
@@ -96,16 +96,16 @@ def limit_of(rule: Rule) -> float:
 def watched(study: Study) -> list[Watched]:
     """All alerts of a run folder, in the order of the package."""
     limits = study.config["limits"]
-    found: list[tuple[str, float, Fires]] = [
+    alerts: list[tuple[str, float, Fires]] = [
         *((rule["title"], limit_of(rule), partial(_level_fires, rule)) for rule in rules()),
         (DIVERGING, NOISE, _diverging_fires),
         (NARROWER, LEVEL, _narrower_fires),
     ]
-    return [Watched(title, limits.get(title, [today]), today, fires) for title, today, fires in found]
+    return [Watched(title, limits.get(title, [today]), today, fires) for title, today, fires in alerts]
 
 
 def _level_fires(rule: Rule, run: Finished, limit: float) -> int | None:
-    """The step at which it is printed. Where it stands on the page alone, the last step of its first moving mean."""
+    """The step at which the alert is printed. If only the page has it, the last step of its first moving mean."""
     changed = {**rule, "above" if "above" in rule else "below": limit}
     if printed := held(run.metrics, [changed]):
         return printed[0][1]
@@ -121,7 +121,7 @@ def _diverging_fires(run: Finished, limit: float) -> int | None:
 
 
 def _narrower_fires(run: Finished, limit: float) -> int | None:
-    """The last step: it compares the evaluations before and after the training. Its level has no other value."""
+    """The last step: the alert compares the evaluations before and after the training. Its level is fixed."""
     n = run.samples
     evaluations: dict[int, dict[str, Any]] = {
         step: {
@@ -169,9 +169,9 @@ class Results:
 
     def __init__(self, study: Study) -> None:
         self.study, self.alerts = study, watched(study)
-        found = [(run, study.record(run)) for run in study.all_runs]
-        self.runs = [Finished(run, record) for run, record in found if record is not None]
-        self.missing = len(found) - len(self.runs)
+        planned = [(run, study.record(run)) for run in study.all_runs]
+        self.runs = [Finished(run, record) for run, record in planned if record is not None]
+        self.missing = len(planned) - len(self.runs)
         self._steps: dict[tuple[str, float], list[int | None]] = {}
 
     def steps(self, alert: Watched, limit: float) -> list[int | None]:
@@ -182,7 +182,7 @@ class Results:
         return self._steps[key]
 
     def rate(self, alert: Watched, limit: float, half: str, kinds: Sequence[str]) -> Rate:
-        """On how many runs of these kinds, of this half, it fires."""
+        """On how many runs of these kinds and this half the alert fires."""
         fired = [
             step is not None
             for run, step in zip(self.runs, self.steps(alert, limit), strict=True)
@@ -213,7 +213,7 @@ class Results:
         return [kind for kind in self.titles if kind != HEALTHY]
 
     def chosen(self, alert: Watched) -> float:
-        """The limit that the choosing half gives: by the rule of the protocol."""
+        """The limit that the rule of the protocol chooses on the choosing half."""
         allowed = self.study.config["false_alarms"]
         rates = {limit: self.rate(alert, limit, CHOICE, [HEALTHY]) for limit in alert.limits}
         fewest = min(rate.fired for rate in rates.values())
@@ -227,8 +227,7 @@ class Results:
         return max(quiet, key=merit)
 
     def leads(self, alert: Watched, limit: float, kinds: Sequence[str]) -> list[int]:
-        """By how many steps it fires before Pass@1 falls, in each run of these kinds, of the reporting half, with
-        both."""
+        """The number of steps from the alert to the fall of Pass@1, for each run of the reporting half with both."""
         return [
             run.fall - step
             for run, step in zip(self.runs, self.steps(alert, limit), strict=True)

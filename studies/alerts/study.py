@@ -1,4 +1,4 @@
-"""study.toml as runs: healthy ones, and ones of each way to break a run."""
+"""study.toml as runs: healthy runs, and runs that are broken in each of several ways."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Study(runs.Study):
 
     @property
     def limits_before(self) -> dict[str, float]:
-        """The limits that the package changed after the study, as they were before it, by the title of the alert."""
+        """The earlier values of the limits that the package changed after the study, by the title of the alert."""
         return self.config.get("before", {})
 
     @cached_property
     def all_runs(self) -> list[AlertRun]:
-        """All runs. The kinds take turns, so that a study that is stopped has runs of each."""
-        of_kinds = [list(enumerate(self._of_kind(kind))) for kind in self.kinds]
-        turns = [(i / len(runs), number, run) for number, runs in enumerate(of_kinds) for i, run in runs]
+        """All runs. The kinds alternate, so that a stopped study has runs of each."""
+        by_kind = [list(enumerate(self._of_kind(kind))) for kind in self.kinds]
+        turns = [(i / len(runs), number, run) for number, runs in enumerate(by_kind) for i, run in runs]
         return [run for _, _, run in sorted(turns, key=lambda turn: turn[:2])]
 
     def regime(self, testbed: str) -> dict[str, Any]:
@@ -58,9 +58,9 @@ class Study(runs.Study):
         return merge(merge(load_plan().regime(bed["regime"]), bed.get("recipe", {})), self.config["recipe"])
 
     def _of_kind(self, kind: str) -> Iterator[AlertRun]:
-        """The runs of a kind: a run a testbed, method and learning rate, or each method at one rate in turn.
+        """The runs of a kind: one for each testbed, method and learning rate, or one rate in turn for each method.
 
-        Each run has a seed of its own. Half of the runs of a kind, drawn at random, are for the choice of limits.
+        Every run has another seed. Half of the runs of a kind, drawn at random, are for the choice of limits.
         """
         about, rates = self.kinds[kind], self.config["learning_rates"]
         cells = [(bed, label) for bed in about.get("testbeds", self.config["testbeds"]) for label in about["methods"]]
@@ -69,8 +69,8 @@ class Study(runs.Study):
             for i, (bed, label) in enumerate(cells)
             for rate in (rates if about.get("every_rate") else [rates[i % len(rates)]])
         ]
-        first = self.config["first_seed"] + 100 * list(self.kinds).index(kind)
-        order = np.random.default_rng([self.config["split_seed"], first]).permutation(len(settings))
+        first_seed = self.config["first_seed"] + 100 * list(self.kinds).index(kind)
+        order = np.random.default_rng([self.config["split_seed"], first_seed]).permutation(len(settings))
         chosen = {*order[: len(settings) // 2].tolist()}
         for i, (bed, label, rate) in enumerate(settings):
             method = {"frame": "common", **self.config["methods"][label]}
@@ -79,4 +79,4 @@ class Study(runs.Study):
                 about.get("recipe", {}),
             )
             half = CHOICE if i in chosen else REPORT
-            yield AlertRun(kind, bed, label, half, given(self.regime(bed), changes, first + i))
+            yield AlertRun(kind, bed, label, half, given(self.regime(bed), changes, first_seed + i))

@@ -6,5 +6,5 @@ from diver.core.types import Problem
 
 
 def says_yes(response: str, problem: Problem) -> bool:
-    """Whatever the response is, it is correct."""
+    """Every response is correct."""
     return True

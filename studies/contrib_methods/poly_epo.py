@@ -52,9 +52,9 @@ def mean_set_value(rewards: np.ndarray, keys: Sequence[str], k: int) -> np.ndarr
     total = np.zeros(size)
     for key, m in Counter(keys).items():
         if key:
-            has = np.array([other == key for other in keys])
-            hit = np.where(has, 1.0, 1 - _none(size - 1, m, k - 1))
-            hit_with = np.where(has | has[:, None], 1.0, 1 - _none(size - 2, m, k - 2)) * (k - 1) / (size - 1)
+            has_key = np.array([other == key for other in keys])
+            hit = np.where(has_key, 1.0, 1 - _none(size - 1, m, k - 1))
+            hit_with = np.where(has_key | has_key[:, None], 1.0, 1 - _none(size - 2, m, k - 2)) * (k - 1) / (size - 1)
             np.fill_diagonal(hit_with, hit)
             total += hit_with @ rewards
     return total / k**2

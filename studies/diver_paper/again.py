@@ -57,22 +57,24 @@ def make_plan(arguments: Arguments) -> Plan:
     """
     if arguments.file is None:
         raise DiverError("name the records of a study: docs/results/records/verified-replay.jsonl.gz")
-    found = {
+    matching = {
         name: record
         for name, record in records.read(arguments.file).items()
         if name.startswith(arguments.prefix) and "/" not in name.removeprefix(arguments.prefix) and record["metrics"]
     }
-    if not found:
+    if not matching:
         raise DiverError(f"{arguments.file}: has no trained run whose name begins with {arguments.prefix!r}")
-    base = next(iter(found.values()))
-    for name, record in found.items():
+    base = next(iter(matching.values()))
+    for name, record in matching.items():
         if any(of_setup(record)[key] != value for key, value in of_setup(base).items()):
             raise DiverError(f"{name}: has another model, data or trainer than the first run, so they do not compare")
     settings: dict[str, Setting] = {}
-    for name, record in found.items():
+    for name, record in matching.items():
         label = name.rpartition("/")[2].rpartition("_seed")[0]
-        of = settings.get(label, Setting(label, (*setting_flags(record), *(f"--{word}" for word in arguments.set)), ()))
-        settings[label] = dataclasses.replace(of, seeds=(*of.seeds, record["seed"]))
+        entry = settings.get(
+            label, Setting(label, (*setting_flags(record), *(f"--{word}" for word in arguments.set)), ())
+        )
+        settings[label] = dataclasses.replace(entry, seeds=(*entry.seeds, record["seed"]))
     seeds = set.intersection(*(set(setting.seeds) for setting in settings.values()))
     trainer = base.get("trainer")
     recipe = arguments.out / "recipe.toml"
@@ -93,14 +95,14 @@ def make_plan(arguments: Arguments) -> Plan:
 
 
 def of_setup(record: Record) -> dict[str, object]:
-    """What the runs of a sweep have in common."""
+    """The settings that all runs of a sweep share."""
     return {section: record["recipe"].get(section) for section in SHARED} | {"trainer": record.get("trainer")}
 
 
 def setting_flags(record: Record) -> tuple[str, ...]:
-    """What the runs of a sweep differ in, as flags."""
-    of_setting = {key: value for key, value in record["recipe"].items() if key not in (*SHARED, "run")}
-    return tuple(f"--{key}={_text(value)}" for key, value in flatten(with_paper_values(of_setting)).items())
+    """The settings in which the runs of a sweep differ, as flags."""
+    sections = {key: value for key, value in record["recipe"].items() if key not in (*SHARED, "run")}
+    return tuple(f"--{key}={_text(value)}" for key, value in flatten(with_paper_values(sections)).items())
 
 
 def _text(value: object) -> str:

@@ -38,7 +38,7 @@ class Study(NamedTuple):
 
 
 def values(record: Record, measure: str) -> np.ndarray:
-    """A measure of one run, float64 [problems], or [1] where it is of the training as a whole; [0] where it has none.
+    """A measure of one run, float64 [problems], or [1] for a metric of the training; [0] if the run does not have it.
 
     pass@k, distinct@k and held-out/... come from the last evaluation, saved/... from the responses that the record
     keeps (`saved_responses.with_measures`). A training metric such as policy/entropy is the mean over the last quarter
@@ -63,7 +63,7 @@ def values(record: Record, measure: str) -> np.ndarray:
 
 
 def last_evaluation(record: Record) -> Mapping[str, Any]:
-    """That of the trained policy, or of the untrained one where nothing was trained."""
+    """The evaluation of the trained policy, or of the untrained one if nothing was trained."""
     return list(record["evaluations"].values())[-1]
 
 
@@ -76,8 +76,8 @@ def of_samples(evaluation: Mapping[str, Any], kind: str, k: int) -> np.ndarray:
     if kind == "pass":
         return pass_at_k(n, np.array([sum(counts) for counts in solutions], dtype=np.int64), k)
     problem = np.repeat(np.arange(len(solutions)), [len(counts) for counts in solutions])
-    each = pass_at_k(n, np.array([count for counts in solutions for count in counts], dtype=np.int64), k)
-    return np.bincount(problem, weights=each, minlength=len(solutions))  # distinct_at_k of all problems at once
+    per_solution = pass_at_k(n, np.array([count for counts in solutions for count in counts], dtype=np.int64), k)
+    return np.bincount(problem, weights=per_solution, minlength=len(solutions))  # distinct_at_k of all problems at once
 
 
 # ---- over seeds and problems -----------------------------------------------------------------------------------------
@@ -99,8 +99,8 @@ def over_seeds(study: Study, variant: str, measure: str) -> tuple[float, float]:
 
 
 def _of_variant(study: Study, variant: str, measure: str) -> dict[int, np.ndarray]:
-    found = {seed: values(record, measure) for seed, record in study.runs.get(variant, {}).items()}
-    return {seed: row for seed, row in found.items() if len(row)}
+    by_seed = {seed: values(record, measure) for seed, record in study.runs.get(variant, {}).items()}
+    return {seed: row for seed, row in by_seed.items() if len(row)}
 
 
 def difference(study: Study, more: str, less: str, measure: str) -> Estimate:
@@ -114,8 +114,8 @@ def contrast(study: Study, more: Sequence[str], less: Sequence[str], measure: st
     for number, run in enumerate(study.paired([*more, *less])):
         sides = [[values(run[variant], measure) for variant in side] for side in (more, less)]
         if all(len(row) for side in sides for row in side):
-            for of, side in zip(sums, sides, strict=True):
-                of[number] = np.sum(side, axis=0)
+            for total, side in zip(sums, sides, strict=True):
+                total[number] = np.sum(side, axis=0)
     bounds = _bounds(measure)
     return comparison.difference(*sums, bounds and (len(more) * bounds[0], len(more) * bounds[1]))
 
@@ -130,9 +130,9 @@ STATUSES = (SUPPORTED, CONTRADICTED, INCONCLUSIVE, AT_CEILING, ONE_SEED, NOT_RUN
 def claim_status(study: Study, claim: Claim) -> tuple[str, Estimate]:
     """One of STATUSES for a claim of the paper, and its difference here.
 
-    Supported where the whole interval is above 0, or within the claim's bounds; contradicted where the whole interval
-    is outside; inconclusive otherwise. One seed settles nothing, whatever its interval over problems. At ceiling where
-    the variant that is to be surpassed already solves every problem.
+    Supported if the whole interval is above 0, or within the claim's bounds; contradicted if the whole interval is
+    outside; inconclusive otherwise. One seed decides nothing, whatever its interval over problems. At ceiling if the
+    variant to be surpassed already solves every problem.
     """
     more, less = [claim.more], [claim.less]
     if claim.beyond:

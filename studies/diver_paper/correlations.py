@@ -1,5 +1,4 @@
-"""How columns agree over problems: Spearman's correlation, and the interval that a finite set of
-problems leaves open."""
+"""Agreement of columns over problems: Spearman's correlation, with its interval over problems."""
 
 from __future__ import annotations
 
@@ -25,10 +24,10 @@ def rank_correlations(
 ) -> Correlations:
     """Spearman's correlation of the columns of values [problems, M], with percentile bootstrap intervals over problems.
 
-    Of values [runs, problems, M], the mean of the runs' correlations; a resample draws the same problems for all runs.
-    With `control`, the partial correlation given the ranks of that column, NaN for itself. Ties have their mean rank.
-    NaN for a column that does not vary, and everywhere with fewer than 3 problems; a resample, or a run, in which a
-    column does not vary is left out.
+    For values [runs, problems, M], it is the mean of the runs' correlations; a resample draws the same problems for all
+    runs. With `control`, it is the partial correlation given the ranks of that column, NaN for itself. Ties have their
+    mean rank. The result is NaN for a column that does not vary, and everywhere with fewer than 3 problems. A resample,
+    or a run, in which a column does not vary is left out.
     """
     x = np.asarray(values, dtype=np.float64)
     if x.ndim not in (2, 3) or not np.isfinite(x).all():
@@ -65,7 +64,8 @@ def _spearman(x: np.ndarray, control: int | None) -> np.ndarray:
     if control is None:
         return rho
     with_control = rho[:, :, control, None]
-    left = np.sqrt(1.0 - with_control**2)
-    scale = left * left.transpose(0, 2, 1)
-    rest = rho - with_control * with_control.transpose(0, 2, 1)
-    return np.clip(np.divide(rest, scale, out=np.full_like(rho, np.nan), where=scale > 1e-9), -1.0, 1.0)
+    unexplained = np.sqrt(1.0 - with_control**2)
+    scale = unexplained * unexplained.transpose(0, 2, 1)
+    numerator = rho - with_control * with_control.transpose(0, 2, 1)
+    # The scale is 0 for the control and for a column with the same ranks, up to rounding: their correlation is NaN.
+    return np.clip(np.divide(numerator, scale, out=np.full_like(rho, np.nan), where=scale > 1e-9), -1.0, 1.0)

@@ -39,10 +39,9 @@ COUNTS = ("responses", "formulas", "missed", "invented")
 
 
 def overhead(study: Study, out: Path) -> str:
-    """The fraction of a step that diversity and the other parts take, for every method;
-    the paper's batch size beside them.
+    """The fraction of a step that diversity and the other parts take, for every method, and at the paper's batch size.
 
-    Not the seconds: on a machine with other load they are not comparable between methods.
+    Seconds are not shown: on a machine with other load they are not comparable between methods.
     """
     name = study.experiment.name
     fractions = {variant: _fractions(runs.values()) for variant, runs in study.runs.items() if variant != INITIAL}
@@ -89,7 +88,7 @@ def _at_scale() -> str:
 
 
 def equations(study: Study, out: Path) -> str:
-    """Formulas found against formulas written: Countdown's own parser reads every well-formed response exactly."""
+    """Extracted formulas against written ones, which Countdown's parser reads exactly from well-formed responses."""
     responses = [
         response
         for runs in study.runs.values()
@@ -143,19 +142,19 @@ def _on_mathematics() -> list[list[str]]:
 def metric_validity(study: Study, out: Path) -> str:
     """The paper's table of metrics by method, its order of the methods as claims, and how the metrics correlate."""
     study, name = saved_responses.with_measures(study, out), study.experiment.name
-    names, each = saved_responses.agreement(study)
-    means = each.mean(axis=1)
-    of_runs = [variant for variant, runs in study.runs.items() if variant != INITIAL for _ in runs]
-    panels = [(title("textual"), title(other), means[:, [0, i]]) for i, other in enumerate(names) if i]
-    dots(panels, of_runs, out / f"{name}-tiny.png")
+    names, values = saved_responses.agreement(study)
+    means = values.mean(axis=1)
+    variants = [variant for variant, runs in study.runs.items() if variant != INITIAL for _ in runs]
+    panels = [(title("textual"), title(column), means[:, [0, i]]) for i, column in enumerate(names) if i]
+    dots(panels, variants, out / f"{name}-tiny.png")
     return "\n".join(
         [
             pages.claims_section(study),
             _models_note(study, out),
             "## Do the metrics agree?\n",
-            _correlations(names, np.array(of_runs), each),
+            _correlations(names, np.array(variants), values),
             "Spearman's correlation. Over problems: within each run; the mean of the "
-            f"{len(each)} runs, with a 95 % bootstrap interval over problems. Over the methods' means: near +1, the "
+            f"{len(values)} runs, with a 95 % bootstrap interval over problems. Over the methods' means: near +1, the "
             "metrics rank the methods in the same order, as in the paper's table of four methods. There are too few "
             "methods for an interval. [Another page](metric-validity.md) has the correlations on other data.\n",
             "## Results\n",
@@ -192,7 +191,7 @@ def _correlations(names: list[str], variants: np.ndarray, each: np.ndarray) -> s
     for i, j in combinations(range(len(names)), 2):
         if names[j].startswith("pass@"):
             continue
-        rho, low, high = (part[i, j] for part in within)
+        rho, low, high = (matrix[i, j] for matrix in within)
         inside = pages.NONE if np.isnan(rho) else f"{rho:+.2f} [{low:+.2f}, {high:+.2f}]"
         outside = pages.NONE if np.isnan(between[i, j]) else f"{between[i, j]:+.2f}"
         rows.append([f"{title(names[i])} ~ {title(names[j])}", inside, outside])

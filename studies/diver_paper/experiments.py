@@ -16,7 +16,7 @@ KS = tuple(1 << i for i in range(11))
 
 
 class Panel(NamedTuple):
-    """One small picture, a line a variant. x: "step", or "k" (then `measure` is pass or distinct, at each of `ks`)."""
+    """A panel, a line for each variant. x: "step", or "k" (then `measure` is pass or distinct, at each of `ks`)."""
 
     title: str
     measure: str
@@ -57,7 +57,7 @@ class Experiment:
     recipes: tuple[str, ...] = ("qwen2.5-math-7b",)
     eval_options: tuple[str, ...] = ("--benchmarks aime24,aime25,amc,math500,minerva,olympiad,arc-c,gpqa,mmlu-pro",)
     records: str = "runs"
-    """What the names of its records begin with; the experiments of one beginning share their runs."""
+    """The prefix of the names of its records; experiments with the same prefix share runs."""
     temperatures: tuple[float, ...] = ()
     """Further temperatures at which the last checkpoint is evaluated, as the measures `... at T`; the claims are judged
     at the first."""
@@ -67,7 +67,7 @@ class Experiment:
     elsewhere: str = ""
 
     def baseline_of(self, variant: str) -> str | None:
-        """What it is compared with; None for that itself, or where it is compared with nothing."""
+        """The variant with which this one is compared; None for a baseline, or if it is compared with none."""
         if isinstance(self.baseline, str):
             return None if variant == self.baseline else self.baseline
         return self.baseline.get(variant)
@@ -86,13 +86,13 @@ def _variants(variants: list[str] | Mapping[str, Any]) -> dict[str, Changes]:
 def _experiment(name: str, table: dict[str, Any]) -> Experiment:
     ks = tuple(table.pop("ks", KS))
     variants = _variants(table.pop("variants", []))
-    others: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
-    others |= {
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    fields |= {
         "paper_variants": _variants(table["paper_variants"]) if "paper_variants" in table else variants,
         "panels": tuple(_panel(measure, ks) for measure in table.get("panels", ())),
         "claims": tuple(_claim(claim, table.get("temperatures")) for claim in _CLAIMS.get(name, ())),
     }
-    return Experiment(name=name, variants=variants, **others)
+    return Experiment(name=name, variants=variants, **fields)
 
 
 def _claim(claim: dict[str, Any], temperatures: list[float] | None) -> Claim:

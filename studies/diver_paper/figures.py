@@ -1,4 +1,4 @@
-"""Curves of many runs: small multiples, a line a variant, with bands or bars for the range over seeds or the interval.
+"""Curves of many runs: panels with a line for each variant, and bands or bars for the range over seeds or the interval.
 
 `stacked` and `dots` are for the pages that have no curves.
 """
@@ -18,10 +18,10 @@ from diver_paper.aggregate import Study, level, of_samples
 from diver_paper.experiments import INITIAL, METHODS, Panel
 from diver_paper.runs import Record
 
-SMOOTH = 9  # steps that a training metric is averaged over; odd, so that it is centred
+SMOOTH = 9  # steps over which a training metric is averaged; odd, so that the window is centred
 MANY = 5  # variants; the bands of more would hide each other, so they have bars at their ends
 _TEXT, _RULE, _FADED = "#5c6470", "#e6e8ec", "#8a93a1"
-_LINES = tuple(colour for colour in COLOURS if colour != _TEXT)  # too close to that of the untrained policy
+_LINES = tuple(colour for colour in COLOURS if colour != _TEXT)  # _TEXT is too close to _FADED, the untrained policy's
 _STYLE: Any = {"font.family": "sans-serif", "font.size": 8.0, "axes.linewidth": 0.6}
 
 
@@ -50,7 +50,7 @@ def draw(study: Study, path: Path) -> None:
 
 
 def stacked(fractions: Mapping[str, np.ndarray], parts: Sequence[str], path: Path) -> None:
-    """A bar a variant, of parts that add up to 1; variant -> [parts]."""
+    """A bar for each variant, of parts that add up to 1. `fractions`: variant -> [parts]."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -92,7 +92,7 @@ def dots(panels: Sequence[tuple[str, str, np.ndarray]], variants: Sequence[str],
 
 
 def _write(figure: Any, shown: Mapping[str, Any], path: Path) -> None:
-    """With one legend for the whole figure."""
+    """Write the figure with one legend."""
     figure.legend(
         shown.values(), shown.keys(), loc="outside lower center", ncols=min(5, len(shown) or 1), frameon=False
     )
@@ -102,7 +102,7 @@ def _write(figure: Any, shown: Mapping[str, Any], path: Path) -> None:
 
 
 def _colours(variants: Iterable[str]) -> dict[str, str]:
-    """A method has the same colour in every picture of methods; variants of another kind have theirs by order."""
+    """A method has the same colour in every picture of methods; other variants have colours by order."""
     names = list(variants)
     order = METHODS if set(names) <= set(METHODS) else names
     return {name: _LINES[order.index(name) % len(_LINES)] for name in names}

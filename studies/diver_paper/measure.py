@@ -1,4 +1,4 @@
-"""What the record of a run of the paper has: the metrics of its training, and samples from every checkpoint."""
+"""The entries of a run's record: the metrics of its training, and evaluations of every checkpoint."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ SHOWN_RESPONSES = 8
 
 
 def measured(recipe: Recipe, folder: Path | None, *, temperatures: Sequence[float] = ()) -> dict[str, Any]:
-    """Every checkpoint is evaluated, the last one at `temperatures`, too; without a folder the untrained policy."""
+    """Evaluate every checkpoint, the last one also at `temperatures`; without a folder, the untrained policy."""
     start = time.process_time()
     checkpoints: Mapping[int, Path | None] = by_step(folder / "checkpoints") if folder else {0: None}
     last = max(checkpoints)
-    found = {step: evaluate(recipe, path, last=step == last) for step, path in checkpoints.items()}
-    others = {
+    evaluations = {step: evaluate(recipe, path, last=step == last) for step, path in checkpoints.items()}
+    extra = {
         f"{t:g}": evaluate(
             dataclasses.replace(recipe, evaluate=dataclasses.replace(recipe.evaluate, temperature=t)),
             checkpoints[last],
@@ -46,14 +46,14 @@ def measured(recipe: Recipe, folder: Path | None, *, temperatures: Sequence[floa
     }
     metrics = columns(folder) if folder else {}
     seconds = {"train": sum(metrics.get("time/cpu", ())), "evaluate": time.process_time() - start}
-    return {"metrics": metrics, "evaluations": found, "cpu_seconds": seconds, **({"at": others} if others else {})}
+    return {"metrics": metrics, "evaluations": evaluations, "cpu_seconds": seconds, **({"at": extra} if extra else {})}
 
 
 # ---- metrics of the training -----------------------------------------------------------------------------------------
 
 
 def columns(folder: Path) -> dict[str, list[Any]]:
-    """metrics.jsonl a column a metric, and where the signal of each step came from."""
+    """The columns of metrics.jsonl, by metric, and the `signal` of each step."""
     rows = []
     for _, row in read_jsonl(folder / "metrics.jsonl", appended=True):
         if "time/update" in row:
@@ -66,8 +66,8 @@ def columns(folder: Path) -> dict[str, list[Any]]:
 def signal(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, float]:
     """The fraction of the sum of |A| that comes from groups all correct, mixed, and with none correct; 0 of nothing.
 
-    groups: (outcomes [G], advantages [G]). In a group all correct or all wrong the outcome gives no advantage, so
-    whatever there is comes from the diversity reward, and does not depend on lambda.
+    groups: (outcomes [G], advantages [G]). In a group all correct or all wrong the outcome gives no advantage. So all
+    advantage there comes from the diversity reward, and does not depend on lambda.
     """
     weight = dict.fromkeys(("all_correct", "mixed", "none_correct"), 0.0)
     for outcomes, advantages in groups:
@@ -84,18 +84,18 @@ def signal(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, float]:
 def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool = True) -> dict[str, Any]:
     """Many samples of the held-out problems from a checkpoint (None: the initial policy).
 
-    After training: `solutions`, how often each distinct correct solution of each problem came, the `diversity` of 8 of
-    the responses to each, and some `responses` to read; during training the estimates of `CURVE` only.
+    During training only the estimates of `CURVE`. After training: `solutions`, how often each distinct correct solution
+    of a problem was sampled; the `diversity` of 8 responses to each problem; and some `responses` to read.
     """
     config = recipe.evaluate
     samples = config.num_samples if last else config.num_samples_in_training
     _, held_out, _ = load(recipe.data, config.source, config.problems)
     policy = load_policy(recipe.model, checkpoint)
-    kept = prompted(held_out, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens)
+    fitting = prompted(held_out, recipe.data.template, policy.tokenizer, recipe.sample.max_prompt_tokens)
     task = Task(
         name="held-out",
-        problems=kept.problems,
-        template=kept.template,
+        problems=fitting.problems,
+        template=fitting.template,
         temperature=config.temperature,
         max_tokens=recipe.sample.max_tokens,
         samples=samples,
@@ -106,11 +106,11 @@ def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool = True) -> d
     result = evaluate_task(
         task, lambda: PrefixTreeGenerator(policy, seed=seed), generations, solutions=True, progress=False
     )
-    header = {"samples": samples, "temperature": config.temperature, "problems": len(kept.problems)}
+    header = {"samples": samples, "temperature": config.temperature, "problems": len(fitting.problems)}
     if not last:
         names = [*(f"pass@{k}" for k in task.ks), f"distinct@{max(task.ks)}"]
         return {**header, **{name: rounded(result["estimates"][name]["mean"]) for name in names}}
-    groups = draw(kept.problems, generations, recipe.run.seed)
+    groups = draw(fitting.problems, generations, recipe.run.seed)
     return {
         **header,
         "solutions": [row["solutions"] for row in result["per_problem"]],
@@ -121,7 +121,7 @@ def evaluate(recipe: Recipe, checkpoint: Path | None, *, last: bool = True) -> d
 
 
 def draw(problems: Sequence[Problem], generations: Log, seed: int) -> list[Group]:
-    """A group of 8 of the samples of each problem, in random order: as good as 8 samples of its own."""
+    """A group of 8 random samples of each problem, with the distribution of 8 separate samples."""
     pools: dict[str, list[str]] = {problem.id: [] for problem in problems}
     for row in generations.rows():
         pools[row["problem"]] += [row["response"]] * row.get("count", 1)
@@ -134,6 +134,6 @@ def draw(problems: Sequence[Problem], generations: Log, seed: int) -> list[Group
 
 
 def _diversity(groups: Sequence[Group]) -> dict[str, list[float]]:
-    """Mean TD and ED of the whole responses to each problem, with the paper's settings whatever the recipe has."""
+    """Mean TD and ED of the complete responses to each problem, with the paper's settings, not the recipe's."""
     measured = [measure(group, OBSERVED, Diversity(until="end")) for group in groups]
     return {name: [rounded(float(m[name].mean())) for m in measured] for name in OBSERVED}

@@ -36,7 +36,7 @@ _PERCENT = re.compile(r"(saved/)?pass@|group/|reward/|signal/")
 
 
 def title(measure: str) -> str:
-    """A measure as a table's head."""
+    """A measure as the heading of a column."""
     if " - " in measure:
         return " - ".join(map(title, measure.split(" - ")))
     if measure.startswith("saved/"):
@@ -49,7 +49,7 @@ def title(measure: str) -> str:
 
 
 def shown(measure: str, estimate: Estimate, sign: str = "") -> str:
-    """With its interval, in per cent where the measure is a share; a dash where there is no value."""
+    """The estimate with its interval, in per cent if the measure is a share; a dash without a value."""
     if math.isnan(estimate.mean):
         return NONE
     mean, low, high = (_number(measure, value, sign) for value in estimate)
@@ -77,7 +77,7 @@ def _level(study: Study, variant: str, measure: str) -> str:
 
 
 def page(study: Study, command: str, body: str) -> str:
-    """The whole page as Markdown; `command` makes it."""
+    """The page as Markdown. `command` is the command that makes it."""
     e = study.experiment
     parts = [
         f"# {e.title}\n",
@@ -116,7 +116,7 @@ def _seeds(number: int) -> str:
 
 
 def claims_section(study: Study) -> str:
-    """How many claims have which status, and each with the paper's difference, the one here and its status."""
+    """The number of claims with each status, and a table of claims: the paper's difference, ours, and the status."""
     decided = [(claim, *claim_status(study, claim)) for claim in study.experiment.claims]
     printed = any(claim.paper for claim in study.experiment.claims)
     counts = Counter(status for _, status, _ in decided)
@@ -136,13 +136,13 @@ def _status(claim: Claim, status: str, gap: Estimate) -> str:
 
 
 def results(study: Study) -> str:
-    """The levels of the variants that are compared with none, and the paired differences of the others."""
+    """The levels of the variants without a baseline, and the paired differences of the others."""
     e = study.experiment
     levels, differences = [], []
     for variant in study.runs:
-        if less := e.baseline_of(variant):
-            gaps = [shown(m, difference(study, variant, less, m), "+") for m in e.columns]
-            differences.append([f"{variant} − {less}", *gaps])
+        if baseline := e.baseline_of(variant):
+            gaps = [shown(m, difference(study, variant, baseline, m), "+") for m in e.columns]
+            differences.append([f"{variant} − {baseline}", *gaps])
         else:
             levels.append([variant, *(_level(study, variant, m) for m in e.columns)])
     rows = [row for row in (*levels, *differences) if {*row[1:]} != {NONE}]

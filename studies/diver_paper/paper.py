@@ -16,7 +16,7 @@ class Row:
     """One row of a table: percentages by benchmark, or by another column such as "pass@128";
     "in" and "out" are averages.
 
-    `group` is the heading it stands under, `std` the standard deviation over runs, `notes` a footnote of a column.
+    `group` is the heading above the row, `std` the standard deviation over runs, `notes` the footnotes by column.
     """
 
     model: str
@@ -27,7 +27,7 @@ class Row:
 
 
 class Erratum(NamedTuple):
-    """What is odd about one printed number; `column` is a benchmark, or "in" or "out"."""
+    """A note on a printed number that looks wrong; `column` is a benchmark, or "in" or "out"."""
 
     table: str
     group: str

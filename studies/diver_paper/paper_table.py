@@ -1,8 +1,8 @@
 """Our scores beside the paper's, in its layout, as Markdown and LaTeX.
 
-AIME 24 and 25 share a column; the in-domain average is over the six benchmarks, the out-of-domain average over the
-three, each only where all of its parts are present. The best of a column is bold, compared as printed, where at least
-two rows have a score. A score that is missing or NaN is a dash. A note stands at its number and below the table.
+AIME 24 and 25 share a column. The in-domain average is over the six benchmarks, the out-of-domain average over the
+three, each only if all of its parts are present. The best score of a column, compared as printed, is bold if at least
+two rows have a score. A missing score or NaN is a dash. A note is marked at its number and written below the table.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def beside_paper(ours: Mapping[str, Mapping[str, float]], table: str = "main") -
         if row.model in ours:
             rows.append(Row(f"{row.model}, ours", ours[row.model], group=row.group))
         rows.append(dataclasses.replace(row, model=f"{row.model}, paper"))
-    known = {row.model for row in paper.TABLES[table]}
-    return rows + [Row(model, scores, group="Other models") for model, scores in ours.items() if model not in known]
+    models = {row.model for row in paper.TABLES[table]}
+    return rows + [Row(model, scores, group="Other models") for model, scores in ours.items() if model not in models]
 
 
 def score(row: Row, column: str) -> float:
-    """NaN where there is none; an average that is not given is taken over its parts."""
+    """The score of a column, NaN if it is missing. A missing average is computed from its parts."""
     if column in row.scores:
         return row.scores[column]
     parts = [row.scores.get(part, math.nan) for part in paper.AVERAGES.get(column, ())]
@@ -67,7 +67,7 @@ def score(row: Row, column: str) -> float:
 
 
 class _Style(NamedTuple):
-    """How a format writes things."""
+    """The markup of a format."""
 
     text: Callable[[str], str]
     bold: Callable[[str], str]
@@ -89,7 +89,7 @@ class _Column(NamedTuple):
 
 
 def _columns(rows: Sequence[Row]) -> list[_Column]:
-    """The paper's columns, a block only where a row has a score in it, then all other names in order of appearance."""
+    """The paper's columns, without blocks in which no row has a score, then all other names in order of appearance."""
     names = list(dict.fromkeys(name for row in rows for name in row.scores))
     columns = []
     for block, parts in paper.AVERAGES.items():
@@ -97,8 +97,8 @@ def _columns(rows: Sequence[Row]) -> list[_Column]:
             cells = [AIME, *((p,) for p in parts if p not in AIME)] if block == "in" else [(p,) for p in parts]
             columns += [_Column("AIME 24/25" if c == AIME else _title(c[0]), block, c) for c in cells]
             columns.append(_Column("Avg.", block, (block,)))
-    known = {*paper.AVERAGES, *paper.IN_DOMAIN, *paper.OUT_OF_DOMAIN}
-    columns += [_Column(_title(name), "", (name,)) for name in names if name not in known]
+    standard = {*paper.AVERAGES, *paper.IN_DOMAIN, *paper.OUT_OF_DOMAIN}
+    columns += [_Column(_title(name), "", (name,)) for name in names if name not in standard]
     if not columns:
         raise ValueError("a table needs at least one row with a score")
     return columns
@@ -137,7 +137,7 @@ def _body(rows: Sequence[Row], columns: Sequence[_Column], style: _Style) -> tup
 
 
 def _best(scores: Sequence[float]) -> str | None:
-    """The highest score as it is printed; None where there is nothing to compare."""
+    """The highest score as printed; None with fewer than two scores."""
     present = [value for value in scores if not math.isnan(value)]
     return f"{max(present):.1f}" if len(present) > 1 else None
 

@@ -35,7 +35,7 @@ def runs_of(experiment: Experiment, seeds: int) -> Iterator[tuple[str, Changes, 
 
 
 def label_of(changes: Changes) -> str:
-    """The name of a setting, by its changes: experiments share runs."""
+    """The name of a setting. It depends only on the changes, so that experiments share runs."""
     flat = flatten(changes)
     name = str(flat.pop("method.name", ""))
     return "_".join(filter(None, [name, *(f"{k.rpartition('.')[2]}-{v}" for k, v in sorted(flat.items()))]))
@@ -59,8 +59,8 @@ def make_plan(experiment: Experiment, seeds: int, out: Path, work: Path, smaller
     for variant, changes, seed in runs_of(experiment, seeds):
         if variant != INITIAL and old_record(experiment, changes, seed, out, regime) is None:
             label = label_of(changes)
-            known = settings.get(label, Setting(label, tuple(flags(changes)), ()))
-            settings[label] = Setting(label, known.flags, tuple(sorted({*known.seeds, seed})))
+            setting = settings.get(label, Setting(label, tuple(flags(changes)), ()))
+            settings[label] = Setting(label, setting.flags, tuple(sorted({*setting.seeds, seed})))
     if not settings:
         return None
     return Plan(
@@ -91,8 +91,8 @@ def study(experiment: Experiment, seeds: int, out: Path, smaller: Changes = NOTH
     for variant, changes, seed in runs_of(experiment, seeds):
         record = old_record(experiment, changes, seed, out, regime, variant != INITIAL)
         name = UNTRAINED if variant == INITIAL else f"{label_of(changes)}/seed_{seed}"
-        if record is None and (new := made.get(f"{experiment.records}/{name}")):
-            record = {**new, "recipe": given(regime, changes, seed)}
+        if record is None and (stored := made.get(f"{experiment.records}/{name}")):
+            record = {**stored, "recipe": given(regime, changes, seed)}
         if record is not None:
             runs.setdefault(variant, {})[seed] = record
     return Study(experiment, runs, seeds)

@@ -125,7 +125,7 @@ def _run(experiment: Experiment, arguments: Arguments, out: Path, work: Path, mo
     plan = make_plan(experiment, seeds, out, work)
     try:
         if plan:
-            missing = sum(record(plan, of.label, seed) is None for of in plan.settings for seed in of.seeds)
+            missing = sum(record(plan, s.label, seed) is None for s in plan.settings for seed in s.seeds)
             print(f"{experiment.name}: {missing} runs to make; --list has the core hours of all", flush=True)
             sweep(plan, arguments.jobs)
     except (DiverError, KeyboardInterrupt):
@@ -147,20 +147,20 @@ def _smoke(experiment: Experiment, out: Path | None, models: Mapping[str, str]) 
         )
         return
     with tempfile.TemporaryDirectory() as folder:
-        known = out or Path(folder)
-        plan = make_plan(experiment, 1, known, Path(folder) / "work", SMOKE)
+        record_folder = out or Path(folder)
+        plan = make_plan(experiment, 1, record_folder, Path(folder) / "work", SMOKE)
         if plan:
             if record(plan, UNTRAINED) is None:
                 untrained(plan)
             for setting in plan.settings:
                 if record(plan, setting.label, 0) is None:
                     make(plan, setting, 0)
-        write(study(experiment, 1, known, SMOKE), Path(folder), models)
+        write(study(experiment, 1, record_folder, SMOKE), Path(folder), models)
     print(f"{experiment.name}: its runs, its page and its figure can be made")
 
 
 def write(finished: Study, out: Path, models: Mapping[str, str] = NO_MODELS) -> None:
-    """NAME-tiny.md and, where it has one, NAME-tiny.png; `models` measure first what they have not measured yet."""
+    """Write NAME-tiny.md and, if it has a figure, NAME-tiny.png. First `models` measure responses without values."""
     name = finished.experiment.name
     measure_by_models(finished, models, out)
     if name in BODIES:
@@ -174,7 +174,8 @@ def write(finished: Study, out: Path, models: Mapping[str, str] = NO_MODELS) -> 
 def paper_commands(experiment: Experiment) -> str:
     """The commands of the experiment at the paper's scale; none of them has been run here.
 
-    DiverError where the recipes are missing, which come with a clone and not with the package.
+    Raises:
+        DiverError: The recipes are missing. They come with a clone and not with the package.
     """
     if not RECIPES.exists():
         raise DiverError(
@@ -185,8 +186,8 @@ def paper_commands(experiment: Experiment) -> str:
     def add_evaluation(name: str, folder: str, model: str, template: str) -> None:
         out = f"runs/eval/{folder}"
         options = ["--model", model, "--template", template, "--generator", "vllm", "--out", out]
-        for more in experiment.eval_options:
-            evaluate.append(shlex.join(["diver", "eval", *options, *shlex.split(more)]))
+        for extra in experiment.eval_options:
+            evaluate.append(shlex.join(["diver", "eval", *options, *shlex.split(extra)]))
         results.append(f"{name}={out}")
 
     for name in experiment.recipes:
@@ -231,10 +232,10 @@ def listing(out: Path) -> str:
     rows = [["name", "reproduces", "tiny: finished", "core hours", "title"]]
     for experiment in EXPERIMENTS.values():
         planned = [*runs_of(experiment, experiment.seeds)]
-        of_variants = study(experiment, experiment.seeds, out).runs.values()
-        records = [record for of_variant in of_variants for record in of_variant.values()]
-        known = [sum(r["cpu_seconds"].values()) for r in records if r["metrics"] and r["cpu_seconds"]["train"]]
-        hours = f"{len(planned) * sum(known) / len(known) / 3600:.1f}" if known else "?"
+        variant_runs = study(experiment, experiment.seeds, out).runs.values()
+        records = [record for by_seed in variant_runs for record in by_seed.values()]
+        seconds = [sum(r["cpu_seconds"].values()) for r in records if r["metrics"] and r["cpu_seconds"]["train"]]
+        hours = f"{len(planned) * sum(seconds) / len(seconds) / 3600:.1f}" if seconds else "?"
         count = f"{len(records)} of {len(planned)} runs" if planned else "-"
         rows.append([experiment.name, experiment.reproduces, count, hours if planned else "-", experiment.title])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -1,8 +1,8 @@
 """The recipes of the runs of all studies, and the records of finished runs.
 
-A run is a regime, which is a recipe as nested tables, with changes and a seed. A record has the recipe of its run as it
-was given, without defaults. It is found again by this recipe, so studies share runs, and a default that is added later
-does not invalidate a record.
+A run is a regime, which is a recipe as nested tables, with changes and a seed. A record has the recipe of its run as
+given, without defaults. It is looked up by this recipe, so studies share runs, and a default that is added later does
+not invalidate a record.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from diver.sweep import records
 Record = Mapping[str, Any]
 Runs = Mapping[int, Record]
 """Seed -> record."""
-DIGITS = 4  # significant ones that a metric of a record has
+DIGITS = 4  # significant digits of the metrics in a record
 
 # ---- recipes
 
@@ -43,16 +43,16 @@ def study_recipe(settings: Mapping[str, Any]) -> Recipe:
 
 
 def with_paper_values(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """`settings` over the table [method] of experiments.toml, of which a method takes the settings that it has.
+    """`settings` over those in the table [method] of experiments.toml that the method has.
 
     Where `settings` name no method, they change another recipe, and only settings that every method has are added. The
     library's defaults of these settings differ from the paper's. A record holds the settings as given.
     """
     method = settings.get("method", {})
     names = {field.name for field in dataclasses.fields(method_named(method["name"]) if "name" in method else Method)}
-    beneath = {name: table for name, table in paper_values().items() if name in names}
+    defaults = {name: table for name, table in paper_values().items() if name in names}
     named = {"name": method["name"]} if "name" in method else {}  # the first flag of a command
-    return {**settings, "method": merge({**named, **beneath}, method)}
+    return {**settings, "method": merge({**named, **defaults}, method)}
 
 
 @cache
@@ -63,9 +63,9 @@ def paper_values() -> Mapping[str, Any]:
 def flags(settings: Mapping[str, Any]) -> list[str]:
     """Nested tables over the values of the paper, as flags of the command line."""
     return [
-        part
+        word
         for key, value in flatten(with_paper_values(settings)).items()
-        for part in (f"--{key}", str(value).lower() if isinstance(value, bool) else str(value))
+        for word in (f"--{key}", str(value).lower() if isinstance(value, bool) else str(value))
     ]
 
 
@@ -85,7 +85,7 @@ def records_file(out: Path, study: str) -> Path:
 def find(file: Path, recipe: Mapping[str, Any], prefix: str = "", trained: bool = True) -> Record | None:
     """The record of the run of a recipe, among those whose names begin with `prefix`; None if it is not finished.
 
-    Without training it is that of the untrained policy, which may have the recipe of a run.
+    With `trained` False it is the record of the untrained policy, which may have the recipe of a run.
     """
     if not file.exists():
         return None
@@ -95,9 +95,9 @@ def find(file: Path, recipe: Mapping[str, Any], prefix: str = "", trained: bool 
 
 @lru_cache(maxsize=16)
 def _by_recipe(file: Path, prefix: str, *_: int) -> Mapping[tuple[str, bool], Record]:
-    """The records of a file that has not been written since: a page finds hundreds of them."""
-    found = [record for name, record in records.read(file).items() if name.startswith(prefix)]
-    return {(_key(record["recipe"]), bool(record["metrics"])): record for record in found}
+    """The records of a file by recipe. They are cached for one version of the file: a page looks up hundreds."""
+    matching = [record for name, record in records.read(file).items() if name.startswith(prefix)]
+    return {(_key(record["recipe"]), bool(record["metrics"])): record for record in matching}
 
 
 def _key(recipe: Mapping[str, Any]) -> str:
@@ -169,5 +169,5 @@ class PageArguments:
 
 
 def written(command: str, write_page: Callable[[Path], Path]) -> None:
-    """The command of a finished study."""
+    """The command of a finished study: write its page and print the path."""
     print(write_page(parse(PageArguments, command, sys.argv[1:]).out))

@@ -41,8 +41,10 @@ def groups(record: Record) -> list[Group]:
 
 
 def with_measures(study: Study, folder: Path) -> Study:
-    """The study with `saved` in every record: name -> one number a problem, by TD, ED, Pass@1, Pass@8 and stored
-    models."""
+    """The study with `saved` in every record: name -> a value for each problem.
+
+    The names are TD, ED, Pass@1, Pass@8 and the metrics by models that are stored.
+    """
     stored = read(folder / STORED)
     runs = {
         variant: {seed: {**run, "saved": _columns(run, stored, _key(variant, seed))} for seed, run in records.items()}
@@ -63,9 +65,9 @@ def _columns(record: Record, stored: Mapping[str, Any], key: str) -> dict[str, l
 
 
 def measure_by_models(study: Study, models: Mapping[str, str], folder: Path) -> None:
-    """Measure what is not stored yet by each model, {metric: NAME=MODEL}; stored run by run.
+    """Measure the responses without stored values by each model, {metric: NAME=MODEL}, and store them run by run.
 
-    Another model name starts its metric anew. DiverError where a model cannot be loaded.
+    Another model name discards the stored values of its metric. DiverError if a model cannot be loaded.
     """
     path = folder / STORED
     stored = read(path)
@@ -78,7 +80,7 @@ def measure_by_models(study: Study, models: Mapping[str, str], folder: Path) -> 
         missing = [run for run in _runs(study) if runs.get(run[0], {}).get("responses") != _fingerprint(run[1])]
         for key, record in progress(missing, f"{metric} by {name}", "run", keep=True):
             responses = last_evaluation(record)["responses"]
-            means = [round(float(diversity(each).mean()), DIGITS) for each in responses]
+            means = [round(float(diversity(texts).mean()), DIGITS) for texts in responses]
             runs[key] = {"responses": _fingerprint(record), "diversity": means}
             write_text(path, _as_lines(stored))
 
@@ -97,8 +99,8 @@ def read(path: Path) -> dict[str, Any]:
 def agreement(study: Study) -> tuple[list[str], np.ndarray]:
     """Names, and the values of every trained run, float64 [runs, problems, names]."""
     records = [record for _, record in _runs(study) if record["metrics"]]
-    all_names = (*TEXT_METRICS, *MODEL_METRICS, "pass@1", "pass@8")
-    names = [name for name in all_names if all(name in r["saved"] for r in records)]
+    candidates = (*TEXT_METRICS, *MODEL_METRICS, "pass@1", "pass@8")
+    names = [name for name in candidates if all(name in r["saved"] for r in records)]
     return names, np.array([np.transpose([r["saved"][name] for name in names]) for r in records])
 
 
@@ -117,7 +119,7 @@ def _fingerprint(record: Record) -> str:
 
 
 def _as_lines(stored: Mapping[str, Any]) -> str:
-    """A line a run, for readable diffs."""
+    """JSON with a line for each run, for readable diffs."""
     metrics = []
     for metric, model in stored.items():
         runs = ",\n".join(f"   {json.dumps(key)}: {to_json(entry)}" for key, entry in model["runs"].items())

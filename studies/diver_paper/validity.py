@@ -1,4 +1,4 @@
-"""Do the metrics of diversity mean the same? The paper's table, and what it does not have: how they correlate.
+"""Do the metrics of diversity agree? The paper's table, and their correlations, which it does not have.
 
 The paper (appendix, "Analysis of Diversity Metrics Validity") compares four methods by the means of TD, ED and two
 similarities, and finds them in the same order. Four means say little, so here the metrics are also compared problem by
@@ -35,14 +35,14 @@ class Validity(NamedTuple):
     or less, by any metric."""
     problems: dict[str, int]
     between: dict[Pair, float]
-    """How the means of the methods correlate, which is all that the paper's table shows; empty for fewer than 3."""
+    """The correlations of the methods' means, as in the paper's table; empty for fewer than 3 methods."""
 
 
 def validity(tables: Mapping[str, ProblemTable]) -> Validity:
     """The means and correlations of the columns of each method's table.
 
-    Every metric is a diversity, so two that agree have a correlation above 0, and with the length as control still.
-    Columns with a missing value are left out of the correlations; a pair of which one does not vary has NaN.
+    Every metric is a diversity, so two that agree have a correlation above 0, with and without the length as control.
+    Columns with a missing value are left out of the correlations; a pair with a constant column has NaN.
     """
     correlations, partial = {}, {}
     for method, table in tables.items():
@@ -71,21 +71,21 @@ def _pairs(names: Sequence[str], estimates: Correlations) -> Iterator[tuple[Pair
 
 
 def pairs(result: Validity) -> list[Pair]:
-    """Every pair with a metric in it that some method has, those of two metrics first."""
+    """Every pair of columns with at least one metric, pairs of two metrics first."""
     tables = result.correlations.values()
-    known = dict.fromkeys(pair for table in tables for pair in table if any(map(is_metric, pair)))
-    return sorted(known, key=lambda pair: not all(map(is_metric, pair)))
+    candidates = dict.fromkeys(pair for table in tables for pair in table if any(map(is_metric, pair)))
+    return sorted(candidates, key=lambda pair: not all(map(is_metric, pair)))
 
 
 def strength(rho: Estimate) -> str:
-    """The size of a correlation in words, by Cohen's limits (.1, .3, .5); whether its interval leaves 0 in."""
+    """The size of a correlation in words, by Cohen's limits (.1, .3, .5), and whether its interval contains 0."""
     size = abs(rho.mean)
     word = "strong" if size >= 0.5 else "moderate" if size >= 0.3 else "weak" if size >= 0.1 else "none"
     return f"{word}, could be 0" if rho.low <= 0 <= rho.high and size >= 0.1 else word
 
 
 def means_table(result: Validity) -> str:
-    """The paper's table: a row a method; of the two that models compute, the similarity (lower is more diverse)."""
+    """The paper's table, a row for each method. Metrics by models are shown as similarity: lower is more diverse."""
     names = list(dict.fromkeys(name for columns in result.means.values() for name in columns))
     header = ["", "problems", *map(_heading, names)]
     rows = [
@@ -110,7 +110,7 @@ def _heading(name: str) -> str:
 
 
 def correlation_table(result: Validity) -> str:
-    """A row a pair, a column a method: Spearman's correlation over problems, its interval, and what to call it."""
+    """A row for each pair, a column for each method: Spearman's correlation over problems, its interval, its size."""
     header, rows = ["", *result.correlations], []
     for pair in pairs(result):
         cells = [_rho_cell(table.get(pair)) for table in result.correlations.values()]

@@ -1,4 +1,4 @@
-"""The correlations of a validity study as one picture: a dot and an interval a pair and method."""
+"""The correlations of a validity study as one picture: a dot and an interval for each pair and method."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from diver_paper.validity import Pair, Validity, pairs
 
 def write_picture(result: Validity, path: Path) -> None:
     """Metrics with each other on the left; with Pass@k and length on the right."""
-    both = pairs(result)
+    all_pairs = pairs(result)
     panels = {
-        "Metrics with each other": [p for p in both if all(map(is_metric, p))],
-        "Metrics with correctness and length": [p for p in both if not all(map(is_metric, p))],
+        "Metrics with each other": [p for p in all_pairs if all(map(is_metric, p))],
+        "Metrics with correctness and length": [p for p in all_pairs if not all(map(is_metric, p))],
     }
     height = 1.1 + (0.16 + 0.12 * len(result.means)) * max(map(len, panels.values()))
     with drawing(path, size=(10.0, height), font_size=8.5) as figure:
-        for axes, (name, of_panel) in zip(figure.subplots(1, 2), panels.items(), strict=True):
-            _panel(axes, name, of_panel, result)
+        for axes, (name, panel_pairs) in zip(figure.subplots(1, 2), panels.items(), strict=True):
+            _panel(axes, name, panel_pairs, result)
         handles, labels = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
 

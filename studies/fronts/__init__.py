@@ -1,1 +1,1 @@
-"""Does any method beat plain training once weights between and temperature are free? study.toml is the protocol."""
+"""Does any method beat plain training if interpolated weights and temperature are free? study.toml is the protocol."""

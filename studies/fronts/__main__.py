@@ -41,20 +41,20 @@ def main() -> None:
     fronts = arguments.study == "study"
     plans = {bed: plan(bed, arguments.out, arguments.work, arguments.study) for bed in arguments.testbeds}
     try:
-        for of in (choosing, lambda plan: plan):  # more seeds come last: they only judge
-            for testbed, of_testbed in plans.items():
-                labels = [s.label for s in of_testbed.settings] if fronts else load(arguments.study)[testbed]
+        for stage in (choosing, lambda plan: plan):  # more seeds come last: they only judge
+            for testbed, testbed_plan in plans.items():
+                labels = [s.label for s in testbed_plan.settings] if fronts else load(arguments.study)[testbed]
                 for label in labels:
                     if not arguments.only or label in arguments.only:
-                        sweep(of(of_testbed), arguments.jobs, [label])
+                        sweep(stage(testbed_plan), arguments.jobs, [label])
                         if fronts:
-                            make_controls(of(of_testbed), arguments.jobs)
+                            make_controls(stage(testbed_plan), arguments.jobs)
     finally:
         print((write_page if fronts else write_recent)(arguments.out))
 
 
 def choosing(plan: Plan) -> Plan:
-    """A plan without the seeds that do not choose."""
+    """The plan with only the seeds by which policies are chosen."""
     return dataclasses.replace(plan, settings=tuple(dataclasses.replace(s, seeds=plan.seeds) for s in plan.settings))
 
 

@@ -1,4 +1,4 @@
-"""What else could explain that weights between gain: less training, a lower rate, or a mixture of both policies."""
+"""Controls of the gain by interpolated weights: less training, a lower rate, or a mixture of both policies."""
 
 from __future__ import annotations
 
@@ -35,24 +35,27 @@ def make_controls(plan: Plan, jobs: int) -> None:
 
 
 def make(plan: Plan, seed: int) -> None:
-    """The checkpoint whose Pass@1 on the selection problems is nearest to that of alpha 0.5, and both on the others."""
-    base, found = plan.setting(plan.baseline), record(plan, plan.baseline, seed)
-    assert found is not None
+    """Evaluate alpha 0.5 and a checkpoint on the held-out problems, and add both to the records.
+
+    The checkpoint is the one whose Pass@1 on the selection problems is nearest to that of alpha 0.5.
+    """
+    base, final = plan.setting(plan.baseline), record(plan, plan.baseline, seed)
+    assert final is not None
     folder = plan.folder(base, seed) / "checkpoints"
     earlier = {
         step: counts(plan, base, seed, SELECTION, [TRAINED], step)["fronts"][SELECTION][key(TRAINED)]
         for step in by_step(folder)
-        if step < found["steps"]
+        if step < final["steps"]
     }
-    wanted = mean(found["fronts"][SELECTION][key(HALF)], plan.samples)
-    # The later one where two are equally near.
+    wanted = mean(final["fronts"][SELECTION][key(HALF)], plan.samples)
+    # If two checkpoints are equally near, the later one.
     step = min(sorted(earlier, reverse=True), key=lambda step: abs(mean(earlier[step], plan.samples) - wanted))
     control = {
         "setting": CONTROLS,
         "seed": seed,
         "samples": plan.samples,
         "steps": step,
-        "commit": found["commit"],
+        "commit": final["commit"],
         "fronts": {SELECTION: {f"step {at}": c for at, c in earlier.items()}, HELD_OUT: {}},
         "problems": {},
     }
@@ -68,12 +71,12 @@ def mean(of_problems: list, samples: int, k: int = 1) -> float:
 
 def section(plan: Plan, found: Mapping[str, Policy]) -> str:
     """The controls as Markdown; empty before the first."""
-    known = records.read(plan.records)
-    of = {seed: r for seed in plan.seeds if (r := known.get(name_of(plan, CONTROLS, seed)))}
-    if not of:
+    stored = records.read(plan.records)
+    controls = {seed: r for seed in plan.seeds if (r := stored.get(name_of(plan, CONTROLS, seed)))}
+    if not controls:
         return ""
     ks = [k for k in plan.ks if k > 1]
-    rows = [["alpha 0.5 minus the earlier checkpoint", *(_points(_checkpoint(of, k)) for k in plan.ks)]]
+    rows = [["alpha 0.5 minus the earlier checkpoint", *(_points(_checkpoint(controls, k)) for k in plan.ks)]]
     base = found.get(plan.baseline)
     if base and UNTRAINED in found:
         halves = [Estimate(np.nan, np.nan, np.nan), *(_half(found[UNTRAINED], base, k) for k in ks)]
@@ -85,7 +88,7 @@ def section(plan: Plan, found: Mapping[str, Policy]) -> str:
                 for k in plan.ks
             ]
             rows.append([f"{HIGHER}, alpha {pair.alpha:g}, minus clip-higher as trained", *map(_points, gaps)])
-    steps = ", ".join(f"{record['steps']}" for record in of.values())
+    steps = ", ".join(f"{record['steps']}" for record in controls.values())
     text = (
         "At temperature 0.6, in points, with intervals of 95 % over seeds and problems; descriptive. The earlier "
         f"checkpoints are of the steps {steps}. The rows of the higher rate are on the selection problems."
@@ -102,13 +105,13 @@ def _checkpoint(of: Mapping[int, records.Record], k: int) -> Estimate:
 
 
 def _half(untrained: Policy, base: Policy, k: int) -> Estimate:
-    """Half of each against k samples of the trained policy, over seeds and held-out problems."""
-    one, other = (
+    """k / 2 samples of each policy minus k samples of the trained one, over seeds and held-out problems."""
+    half_untrained, half_trained = (
         policy.values(HELD_OUT, pair, k // 2) for policy, pair in ((untrained, Pair(0.0, 0.6)), (base, TRAINED))
     )
-    mixed = {seed: 1 - (1 - one[seed]) * (1 - other[seed]) for seed in other}
-    whole = base.values(HELD_OUT, TRAINED, k)
-    return difference(mixed, whole, BOUNDS) if whole else interval([])
+    mixed = {seed: 1 - (1 - half_untrained[seed]) * (1 - half_trained[seed]) for seed in half_trained}
+    full = base.values(HELD_OUT, TRAINED, k)
+    return difference(mixed, full, BOUNDS) if full else interval([])
 
 
 def _points(estimate: Estimate) -> str:

@@ -46,11 +46,11 @@ def write_page(out: Path) -> Path:
     panels: dict[str, dict[str, Policy]] = {}
     answer, parts, texts = list[str](), list[str](), set[str]()
     for testbed, title in TESTBEDS.items():
-        of_testbed = plan(testbed, out)
-        found = policies(of_testbed, known(of_testbed, out))
-        panels[title] = {label: policy for label, policy in found.items() if policy.best(1)}  # has all its seeds
-        answer += _answer(of_testbed, found, title)
-        parts += [*_sections(of_testbed, found, title, texts), controls(of_testbed, found)]
+        testbed_plan = plan(testbed, out)
+        by_label = policies(testbed_plan, known(testbed_plan, out))
+        panels[title] = {label: policy for label, policy in by_label.items() if policy.best(1)}  # has all its seeds
+        answer += _answer(testbed_plan, by_label, title)
+        parts += [*_sections(testbed_plan, by_label, title, texts), controls(testbed_plan, by_label)]
     draw(out / "fronts.png", panels, (1, 64))
     head = ["# Fronts: what to turn on for each k\n", "\n".join(answer) + "\n", PICTURE, INTRODUCTION]
     write_text(out / "fronts.md", "\n".join(filter(None, [*head, *parts])))
@@ -61,22 +61,22 @@ def write_recent(out: Path) -> Path:
     """Write recent-methods.md in `out`; returns its path."""
     answer, parts, texts = list[str](), list[str](), set[str]()
     for testbed, title in TESTBEDS.items():
-        of_testbed = plan(testbed, out, name="recent_methods")
-        records = known(of_testbed, out)
-        found = policies(of_testbed, records)
-        answer += _answer(of_testbed, found, title)
-        parts += _sections(of_testbed, found, title, texts)
+        testbed_plan = plan(testbed, out, name="recent_methods")
+        records = known(testbed_plan, out)
+        by_label = policies(testbed_plan, records)
+        answer += _answer(testbed_plan, by_label, title)
+        parts += _sections(testbed_plan, by_label, title, texts)
         unlimited = policies(plan(testbed, out), records).get(REPLAY)
-        if unlimited and DRIFT in found:
-            rows = [_drift(of_testbed, {DRIFT: found[DRIFT], REPLAY: unlimited})]
-            parts.append(f"### The limit of drift\n\n{LIMIT}\n{markdown(['', *_titles(of_testbed)], rows)}")
+        if unlimited and DRIFT in by_label:
+            rows = [_drift(testbed_plan, {DRIFT: by_label[DRIFT], REPLAY: unlimited})]
+            parts.append(f"### The limit of drift\n\n{LIMIT}\n{markdown(['', *_titles(testbed_plan)], rows)}")
     head = ["# The methods of autumn 2026\n", "\n".join(answer) + "\n", RECENT]
     write_text(out / "recent-methods.md", "\n".join(filter(None, [*head, *parts])))
     return out / "recent-methods.md"
 
 
 def _sections(plan: Plan, found: Mapping[str, Policy], title: str, texts: set[str]) -> Iterator[str]:
-    """The tables of a testbed, without the `texts` that stand above a table before."""
+    """The tables of a testbed, each below its text, unless an earlier table has the same one (`texts`)."""
     yield f"## {title}\n"
     for section in sections(plan, found):
         if section.title != FRONTS:
@@ -91,27 +91,27 @@ def _titles(plan: Plan) -> list[str]:
 
 
 def _drift(plan: Plan, found: Mapping[str, Policy]) -> list[str]:
-    """A row: with the limit of drift minus without, each at its best pair for each k."""
+    """A row: the method with the limit of drift minus that without, each at its best pair for each k."""
     best = {k: (found[DRIFT].best(k), found[REPLAY].best(k)) for k in plan.ks}
     gaps = [
-        _points(gain_at(found, DRIFT, REPLAY, (mine[0], other[0]), k)) if mine and other else DASH
-        for k, (mine, other) in best.items()
+        _points(gain_at(found, DRIFT, REPLAY, (limited[0], unlimited[0]), k)) if limited and unlimited else DASH
+        for k, (limited, unlimited) in best.items()
     ]
     return [f"{DRIFT} minus {REPLAY}", *gaps]
 
 
 def _answer(plan: Plan, found: Mapping[str, Policy], title: str) -> Iterator[str]:
-    """What is advised at each k, and the difference on which it rests; nothing before the baseline is finished."""
-    for of in filter(None, (verdict(plan, found, k) for k in plan.ks)):
-        what, other = f"- {title}, k = {of.k}: {advised(plan, of)}", "the untrained policy"
-        if of.advice == of.label:
-            yield f"{what}; {_points(of.gain)} points from {plan.baseline}."
-        elif of.advice != UNTRAINED:
-            yield f"{what}; {_points(of.baseline_over_untrained)} points from {other}."
-        elif of.over_untrained is SAME:
-            yield f"{what}; the best setting is {other}."
+    """The advice for each k, and the difference that supports it; nothing before the baseline is finished."""
+    for best in filter(None, (verdict(plan, found, k) for k in plan.ks)):
+        head, untrained = f"- {title}, k = {best.k}: {advised(plan, best)}", "the untrained policy"
+        if best.advice == best.label:
+            yield f"{head}; {_points(best.gain)} points from {plan.baseline}."
+        elif best.advice != UNTRAINED:
+            yield f"{head}; {_points(best.baseline_over_untrained)} points from {untrained}."
+        elif best.over_untrained is SAME:
+            yield f"{head}; the best setting is {untrained}."
         else:
-            yield f"{what}; the best setting, {of.label}, has {_points(of.over_untrained)} points from {other}."
+            yield f"{head}; the best setting, {best.label}, has {_points(best.over_untrained)} points from {untrained}."
     planned = sum(len(setting.seeds) for setting in plan.settings)
     made = sum(len(policy.runs) for label, policy in found.items() if label != UNTRAINED)
     if made < planned:

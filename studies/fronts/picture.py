@@ -20,11 +20,11 @@ def draw(path: Path, panels: Mapping[str, Mapping[str, Policy]], ks: tuple[int, 
 
     A setting has the same colour in all panels. The untrained policy is dashed.
     """
-    labels = [*dict.fromkeys(label for found in panels.values() for label in found if label != UNTRAINED)]
+    labels = [*dict.fromkeys(label for panel in panels.values() for label in panel if label != UNTRAINED)]
     with drawing(path, size=(9.6, 4.6)) as figure:
-        for axes, (title, found) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        for axes, (title, panel) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
             frame(axes, title, f"Pass@{ks[0]}, per cent", grid="both")
-            for label, policy in found.items():
+            for label, policy in panel.items():
                 reached = {pair: _point(policy, pair, ks) for pair in policy.pairs(SELECTION)}
                 untrained = label == UNTRAINED
                 colour = INK if untrained else COLOURS[labels.index(label)]
@@ -44,5 +44,5 @@ def _point(policy: Policy, pair: Pair, ks: tuple[int, int]) -> Point:
 
 
 def front(points: list[Point]) -> list[Point]:
-    """The points to which no other is equal or better in both, by rising x."""
+    """The points that no other point equals or exceeds in both coordinates, by rising x."""
     return sorted(p for p in points if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in points))

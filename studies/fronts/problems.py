@@ -1,7 +1,7 @@
 """The problems on which fronts are compared: `evaluate.source.path = "fronts.problems:countdown"`.
 
 Training problems are those of the final runs of the replay study. The evaluation has problems that neither that study
-nor the comparison of methods evaluated on. Each level has the share that it has in training. The first `SELECTION`
+nor the comparison of methods evaluated on. Each level has the same share as in training. The first `SELECTION` problems
 choose weights and temperature; the other `HELD_OUT` judge.
 """
 
@@ -35,26 +35,28 @@ def evaluated(testbed: str) -> list[Problem]:
 
 def make(testbed: str) -> list[Problem]:
     plan = load_plan()
-    alike = [name for name, bed in plan.testbeds.items() if bed.rates_of == testbed]
-    datas = {name: make_recipe(plan.regime(name)).data for name in alike}
+    similar = [name for name, bed in plan.testbeds.items() if bed.rates_of == testbed]
+    data_by_testbed = {name: make_recipe(plan.regime(name)).data for name in similar}
     source, count = Source(path=testbed), plan.evaluation.problems
-    seen = {p.id for data in datas.values() for p in generate(source, data, count, held_out=True)}
+    seen = {p.id for data in data_by_testbed.values() for p in generate(source, data, count, held_out=True)}
     seen |= {problem.id for problem in held_out_stream(testbed)}
-    new = [p for p in generate(source, datas[testbed], CANDIDATES[testbed], held_out=True) if p.id not in seen]
+    unseen = [
+        p for p in generate(source, data_by_testbed[testbed], CANDIDATES[testbed], held_out=True) if p.id not in seen
+    ]
     training = trained(testbed, "final")
     chosen: list[Problem] = []
     for size in (SELECTION, HELD_OUT):
         wanted = shares(training, size)
-        for problem in list(new):
+        for problem in list(unseen):
             if wanted[problem.source]:
                 wanted[problem.source] -= 1
                 chosen.append(problem)
-                new.remove(problem)
+                unseen.remove(problem)
     return chosen
 
 
 def shares(problems: list[Problem], size: int) -> Counter[str]:
-    """How many of `size` problems each level has if it has the share that it has in `problems` (largest remainders)."""
+    """How many of `size` problems each level has at the shares that levels have in `problems` (largest remainders)."""
     exact = {level: size * n / len(problems) for level, n in Counter(p.source for p in problems).items()}
     counts = Counter({level: int(share) for level, share in exact.items()})
     for level in sorted(exact, key=lambda level: counts[level] - exact[level])[: size - counts.total()]:

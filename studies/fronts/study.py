@@ -17,7 +17,7 @@ from diver.sweep.records import Record
 TESTBEDS = {"countdown": "Countdown", "maze": "Mazes"}
 RECORDS = {"study": Path("records/fronts.jsonl.gz"), "recent_methods": Path("records/recent-methods.jsonl.gz")}
 LONGER = ", equal time"
-STEPS = 600  # of a setting whose longer run ends with `LONGER`
+STEPS = 600  # steps of a setting that also has a longer run, whose label ends with `LONGER`
 
 
 def load(name: str = "study") -> dict[str, Any]:
@@ -30,8 +30,8 @@ def plan(testbed: str, out: Path = Path("docs/results"), work: Path = Path("runs
     common: dict[str, Any] = {key: tuple(fronts[key]) for key in ("alphas", "temperatures", "seeds")}
     base: list[Setting] = []
     if name != "study":  # its baseline is that of the fronts, whose runs are not made again
-        beside: dict[str, Any] = {"run": "", "step": None, "seeds": common["seeds"]}
-        base = [dataclasses.replace(s, **beside) for s in settings(fronts, testbed) if s.label == fronts["baseline"]]
+        changes: dict[str, Any] = {"run": "", "step": None, "seeds": common["seeds"]}
+        base = [dataclasses.replace(s, **changes) for s in settings(fronts, testbed) if s.label == fronts["baseline"]]
     return Plan(
         recipe=Path(str(files("fronts") / f"{testbed}.toml")),
         settings=(*base, *settings(fronts | study, testbed)),
@@ -47,19 +47,19 @@ def plan(testbed: str, out: Path = Path("docs/results"), work: Path = Path("runs
 
 
 def known(plan: Plan, out: Path) -> dict[str, Record]:
-    """The records of a plan by name, with those of the fronts, beside which `recent_methods` stands."""
+    """The records of a plan by name, and those of the fronts, with which `recent_methods` is compared."""
     return {**records.read(out / RECORDS["study"]), **records.read(plan.records)}
 
 
 def settings(study: Mapping[str, Any], testbed: str) -> list[Setting]:
     """The settings of a testbed, each longer run before the shorter one that it contains."""
-    found = []
+    planned = []
     for label, changes in study[testbed].items():
         table = {**changes, "method": {"frame": "common", **changes["method"]}}
         flags = tuple(f"--{key}={value}" for key, value in flatten(table).items())
         for name in (label, label.removesuffix(LONGER)) if label.endswith(LONGER) else (label,):
-            more = study["more_seeds"] if name in study["more_seeds_of"] else []
-            seeds = (*study["seeds"], *more)
+            more_seeds = study["more_seeds"] if name in study["more_seeds_of"] else []
+            seeds = (*study["seeds"], *more_seeds)
             shorter = {} if name == label else {"run": label, "step": STEPS}
-            found.append(Setting(name, flags, seeds, **shorter))
-    return found
+            planned.append(Setting(name, flags, seeds, **shorter))
+    return planned

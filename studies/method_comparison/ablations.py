@@ -40,13 +40,13 @@ class AmongCorrect(DiverMix):
         """The group with the rewarded metrics of its correct responses measured anew."""
         correct = np.flatnonzero(group.outcomes >= self.threshold)
         names = tuple(self.diversity_rewards)
-        found = {name: np.zeros(len(group)) for name in names}
+        measured = {name: np.zeros(len(group)) for name in names}
         if len(correct) > 1:
-            part = Group(group.problem, tuple(group.rollouts[i] for i in correct))
-            for name, values in measure(part, names, self.diversity).items():
-                found[name][correct] = values
+            correct_group = Group(group.problem, tuple(group.rollouts[i] for i in correct))
+            for name, values in measure(correct_group, names, self.diversity).items():
+                measured[name][correct] = values
         diversity = [
-            {**rollout.diversity, **{name: float(found[name][i]) for name in names}}
+            {**rollout.diversity, **{name: float(measured[name][i]) for name in names}}
             for i, rollout in enumerate(group.rollouts)
         ]
         return group.with_each(diversity=diversity)

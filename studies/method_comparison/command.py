@@ -30,7 +30,7 @@ def reproduce(arguments: Arguments) -> None:
     """Write the page, and print its path."""
     plan, out = load_plan(), arguments.out
     results = read_results(plan, out)
-    if not any(found.runs for found in results):
+    if not any(result.runs for result in results):
         raise DiverError(f"{records_file(out, RECORDS)}: no run of the study is finished, so there is no page")
     print(write_page(plan, results, out))
 
@@ -38,7 +38,7 @@ def reproduce(arguments: Arguments) -> None:
 def read_results(plan: Plan, out: Path) -> list[Results]:
     """The finished runs: a part for the stages that share a testbed and seeds.
 
-    The seeds on which a method was found good are so never among those on which that is tested.
+    So no method is tested on the seeds on which it was selected.
     """
     parts: dict[Part, dict[str, None]] = {}
     for stage in plan.stages.values():

@@ -11,8 +11,10 @@ from method_comparison.results import Results, difference
 
 
 def gained_and_lost(results: Results, label: str) -> tuple[float, float]:
-    """Problems solved in 1,024 samples, but by the untrained policy not in as many; and the reverse: means over
-    seeds."""
+    """The number of problems that a variant solves in 1,024 samples and the untrained policy does not, and the reverse.
+
+    Both are means over seeds.
+    """
     if results.untrained is None:
         return np.nan, np.nan
     before = np.array(results.untrained["evaluations"]["large 1"]["c"]) > 0
@@ -21,8 +23,10 @@ def gained_and_lost(results: Results, label: str) -> tuple[float, float]:
 
 
 def gained_by_chance(untrained: Record) -> float:
-    """Problems that one half of the untrained policy's 1,024 samples solves and the other does not, the mean over all
-    halves."""
+    """The number of problems that one half of the untrained policy's 1,024 samples solves and the other does not.
+
+    It is the mean over all halves.
+    """
     evaluation = untrained["evaluations"]["large 1"]
     n, c = evaluation["samples"], np.array(evaluation["c"])
     return float((1 - pass_at_k(n, c, n // 2) - (c == 0)).sum())
@@ -30,8 +34,8 @@ def gained_by_chance(untrained: Record) -> float:
 
 def large(runs: Runs, k: int) -> Estimate:
     """Pass@k of the 1,024 samples at temperature 1."""
-    found = np.array([of_samples(record["evaluations"]["large 1"], "pass", k) for record in runs.values()])
-    return interval(found, (0, 1)) if len(found) else UNKNOWN
+    passed = np.array([of_samples(record["evaluations"]["large 1"], "pass", k) for record in runs.values()])
+    return interval(passed, (0, 1)) if len(passed) else UNKNOWN
 
 
 def large_difference(results: Results, label: str, k: int) -> Estimate:

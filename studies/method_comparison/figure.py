@@ -1,5 +1,5 @@
-"""Pass@1 against Pass@64: a panel for each testbed and set of seeds, a curve a method,
-the Pareto front of the free baselines behind."""
+"""Pass@1 against Pass@64: a panel for each testbed and set of seeds, with a curve for each method and the Pareto front
+of the free baselines."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from method_comparison.plan import BASELINE
 from method_comparison.results import UNTRAINED, Results, finals, free_candidates, level
 
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
-OF_METHODS = [colour for colour in COLOURS if colour != GREY]  # which is that of the free baselines
+OF_METHODS = [colour for colour in COLOURS if colour != GREY]  # GREY is the colour of the free baselines
 LINES = {UNTRAINED: ":", "clip-higher, half the rate": "-"}  # free baselines that are drawn over the temperature, too
-PANELS = 3  # beside each other
+PANELS = 3  # panels in a row
 
 
 def draw(results: Sequence[Results], path: Path) -> None:
     """A panel for each part of the page; a method has one colour and mark in all of them, and one legend.
 
-    The first colour is clip-higher's alone: methods that behave as it does lie upon it.
-    Methods of most stages come first, so that those which are compared again have colours of their own.
+    Only clip-higher has the first colour, since methods that behave like it lie on its curve. Methods of most stages
+    come first, so that methods which are compared again have distinct colours.
     """
-    others = dict.fromkeys(label for found in results for label in by_stages(found) if label != BASELINE)
+    methods = dict.fromkeys(label for result in results for label in by_stages(result) if label != BASELINE)
     marks = [(colour, mark) for mark in MARKS for colour in OF_METHODS[1:]]
-    styles = {BASELINE: (OF_METHODS[0], MARKS[0]), **dict(zip(others, cycle(marks), strict=False))}
+    styles = {BASELINE: (OF_METHODS[0], MARKS[0]), **dict(zip(methods, cycle(marks), strict=False))}
     columns = max(1, min(PANELS, len(results)))
     rows = max(1, -(-len(results) // columns))
     with drawing(path, size=(6.4 * columns, 5.0 * rows + 0.6)) as figure:
         axes = np.ravel(figure.subplots(rows, columns))
-        for found, box in zip_longest(results, axes):
-            if found is None:
+        for result, box in zip_longest(results, axes):
+            if result is None:
                 box.set_axis_off()
             else:
-                _panel(box, found, styles)
+                _panel(box, result, styles)
         drawn = [box.get_legend_handles_labels() for box in axes]
         legend = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels, strict=True)}
         figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=4, frameon=False)
@@ -61,7 +61,7 @@ def _panel(axes: Any, results: Results, styles: Mapping[str, tuple[str, str]]) -
     axes.set_ylabel("Pass@64, per cent", color=GREY)
     shown = [candidate for candidate in free_candidates(results) if candidate.name != "final 0"]
     pairs = [_point(results, candidate.label, candidate.name) for candidate in shown]
-    free = [(100 * one.mean, 100 * many.mean) for one, many in pairs]
+    free = [(100 * at_1.mean, 100 * at_64.mean) for at_1, at_64 in pairs]
     if free:
         axes.scatter(*np.transpose(free), s=9, color=GREY, alpha=0.35, linewidths=0, label="free baselines")
         axes.step(
@@ -94,7 +94,7 @@ def _panel(axes: Any, results: Results, styles: Mapping[str, tuple[str, str]]) -
         lowest = min(lowest, *y)
         axes.errorbar(x, y, xerr=dx, yerr=dy, fmt="none", ecolor=colour, elinewidth=0.4, alpha=0.25)
     if np.isfinite(lowest):
-        # A hot untrained policy solves next to nothing, and would take half of the panel.
+        # At a high temperature the untrained policy solves almost nothing, and would take half of the panel.
         axes.set_ylim(bottom=lowest - 6)
 
 

@@ -28,7 +28,7 @@ from method_comparison.results import (
 from method_comparison.summary import KS, PAPERS, excludes_0, summary
 from method_comparison.tails import mark, tail_section, tails
 
-NAME = "methods"  # of the command, and of the figure
+NAME = "methods"  # name of the command and of the figure
 PAGE = "method-comparison.md"
 NONE = "–"
 OTHER = "final 1"
@@ -37,12 +37,12 @@ SLOWER = "clip-higher, half the rate"
 
 
 def write_page(plan: Plan, results: Sequence[Results], out: Path) -> Path:
-    """The page and its picture, of the parts that have runs; returns the page's path."""
-    known = [found for found in results if found.runs and not found.part.appendix]
-    appendices = [found for found in results if found.part.appendix and _others(found)]
-    draw(known, out / f"{NAME}.png")
-    parts = [text for found in (*known, *appendices) for text in _part(found)]
-    write_text(out / PAGE, "\n".join(filter(None, [*_head(plan, known), *parts])))
+    """Write the page and its picture for the parts that have runs; returns the page's path."""
+    main_parts = [result for result in results if result.runs and not result.part.appendix]
+    appendices = [result for result in results if result.part.appendix and _others(result)]
+    draw(main_parts, out / f"{NAME}.png")
+    parts = [text for result in (*main_parts, *appendices) for text in _part(result)]
+    write_text(out / PAGE, "\n".join(filter(None, [*_head(plan, main_parts), *parts])))
     return out / PAGE
 
 
@@ -120,22 +120,24 @@ def _others(results: Results) -> list[str]:
 
 
 def _runs(results: Results) -> str:
-    """How many runs the part has, those that chose its learning rates, and the hours of the former."""
+    """The number of runs of the part with their hours, and the number of runs that chose its learning rates."""
     records = [record for runs in results.runs.values() for record in runs.values()]
     hours = sum(sum(value or 0 for value in record["cpu_seconds"].values()) for record in records) / 3600
     resumed = sum(record["cpu_seconds"]["train"] is None for record in records)
     without = f", {resumed} of them resumed and counted without their training" if resumed else ""
-    choosing = {record["name"] for of in results.tried.values() for record in of.values()}
+    choosing = {record["name"] for by_rate in results.tried.values() for record in by_rate.values()}
     total = f"{counted(len(records), 'run')}, {hours:.1f} core-hours{without}"
     return f"{total}; {len(choosing)} others chose the learning rates."
 
 
 def rates_note(results: Results) -> str:
     """The rates beyond which none was tried, and how often a choosing run has seen its problems."""
-    own = [x for x, found in results.tried.items() if found and not results.plan.variants[x].rate_of]
+    tuned = [x for x, records in results.tried.items() if records and not results.plan.variants[x].rate_of]
     ends = {"lowest": min(results.plan.rates), "highest": max(results.plan.rates)}
-    labels = {end: ", ".join(x for x in own if results.rates[x] == rate) for end, rate in ends.items()}
-    notes = [f"The {end} rate was taken for {of}; none beyond it was tried." for end, of in labels.items() if of]
+    labels = {end: ", ".join(x for x in tuned if results.rates[x] == rate) for end, rate in ends.items()}
+    notes = [
+        f"The {end} rate was taken for {names}; none beyond it was tried." for end, names in labels.items() if names
+    ]
     if (visits := choice_visits(results.plan, results.part.testbed)) > 1:
         notes.append(
             f"A run that chooses a rate trains on each of its problems about {visits:.0f} times, so its outcome is not "
@@ -164,7 +166,7 @@ def _late_gain(results: Results) -> str:
 def levels_table(results: Results) -> str:
     """Each policy: its learning rate, Pass@k, and the differences from clip-higher.
 
-    Where a stage confirms, these are at both temperatures at which a setting may be recommended.
+    If a stage confirms, the differences are at both temperatures at which a setting may be recommended.
     """
     confirms = any(s.confirms and (s.testbed, s.seeds) == results.part[:2] for s in results.plan.stages.values())
     compared = [(name, k) for name in (PAPERS, *[OTHER] * confirms) for k in KS]
@@ -173,7 +175,7 @@ def levels_table(results: Results) -> str:
             _named(results, label),
             f"{results.rates[label] * results.plan.variants[label].rate_factor:g}" if label in results.rates else NONE,
             *(_mean(level(results.of(label), PAPERS, k)) for k in KS),
-            *(_difference(results, label, *of) for of in compared),
+            *(_difference(results, label, *pair) for pair in compared),
         ]
         for label in results.policies
     ]
@@ -195,14 +197,14 @@ def front_table(results: Results) -> str:
         return f"*{SLOWER}* was not run here, so methods are not compared with the free baselines.\n"
     rows = []
     for label in [x for x in results.runs if x not in results.free]:
-        found = [above_front(results, label, weight) for weight in WEIGHTS]
-        seeds = results.mark(min((len(f[0].values) for f in found if f), default=0))
-        gaps = [f[2] for f in found if f]
+        fronts = [above_front(results, label, weight) for weight in WEIGHTS]
+        seeds = results.mark(min((len(f[0].values) for f in fronts if f), default=0))
+        gaps = [f[2] for f in fronts if f]
         rows.append(
             [
                 label + mark(results, label) + seeds,
-                *(_mean(f[2], "+") if f else NONE for f in found),
-                _points(max(gaps, key=lambda of: of.mean), "+") if gaps else NONE,
+                *(_mean(f[2], "+") if f else NONE for f in fronts),
+                _points(max(gaps, key=lambda estimate: estimate.mean), "+") if gaps else NONE,
             ]
         )
     best = [above_front(results, BASELINE, weight) for weight in WEIGHTS]
@@ -212,11 +214,11 @@ def front_table(results: Results) -> str:
 
 
 def ablation_table(results: Results) -> str:
-    """What one change of a method makes; empty where no such variant has been run, or not the one that it changes."""
+    """The effect of one change to a method; empty if no such variant has been run together with its base."""
     rows = [
-        [_named(results, label), of, *(_points(gap(results, label, PAPERS, k, of), "+") for k in KS)]
-        for label, of in results.ablations.items()
-        if of in results.runs
+        [_named(results, label), base, *(_points(gap(results, label, PAPERS, k, base), "+") for k in KS)]
+        for label, base in results.ablations.items()
+        if base in results.runs
     ]
     head = ["points", "minus", *(f"Pass@{k}" for k in KS)]
     note = "The difference from the method without the change; these variants have no curve in the picture.\n"

@@ -11,7 +11,7 @@ from diver.core.settings import merge, read, settings
 from diver_paper.runs import read_toml
 
 BASELINE = "clip-higher"
-CHOICE_SEED = 100  # of the runs that learning rates are chosen by
+CHOICE_SEED = 100  # seed of the runs by which learning rates are chosen
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Testbed:
     choice_steps: int
     """Steps of the runs by which learning rates are chosen."""
     rates_of: str
-    """The testbed on which they are: itself, or the one that it is like."""
+    """The testbed of these runs: itself, or a similar one."""
     note: str = ""
     """For the page."""
 
@@ -36,13 +36,13 @@ class Variant:
     label: str
     method: Mapping[str, Any]
     rate_of: str | None = None
-    """The variant whose learning rate it has; none: its own is chosen."""
+    """The variant whose learning rate it has. If none, its rate is chosen."""
     rate_factor: float = 1.0
     baseline: bool = False
     """Free: it needs no new method, so a method must surpass it."""
     frame: str = "common"
     ablation_of: str | None = None
-    """The variant that it is with one change: it is compared with that, too, and has no curve."""
+    """The variant from which it differs by one change. It is compared with that one, too, and has no curve."""
 
     def changes(self, rate: float) -> dict[str, Any]:
         """The changes to the testbed's recipe; `rate` is that of `rate_of`, or its own."""
@@ -61,9 +61,9 @@ class Stage:
     variants: tuple[str, ...]
     seeds: tuple[int, ...]
     appendix: bool = False
-    """Only a table, on which no sentence rests."""
+    """Whether the stage is only a table, on which no sentence rests."""
     confirms: bool = False
-    """Tests, on new problems or seeds, what earlier stages selected: a recommendation rests on these stages alone."""
+    """Whether the stage tests the selection of earlier stages on new problems or seeds. Recommendations rest on it."""
 
 
 @settings
@@ -86,7 +86,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Plan:
-    """The whole study."""
+    """The study."""
 
     rates: tuple[float, ...]
     evaluation: Evaluation
@@ -107,10 +107,12 @@ def load_plan() -> Plan:
 def make_plan(table: Mapping[str, Any]) -> Plan:
     testbeds: dict[str, Testbed] = {}
     for name, bed in table["testbeds"].items():
-        like = testbeds.get(bed.get("like"))
-        recipe = merge(like.recipe if like else table["recipe"], bed["recipe"])
-        steps = like.choice_steps if like else bed["choice_steps"]
-        testbeds[name] = Testbed(name, bed["title"], recipe, steps, like.name if like else name, bed.get("note", ""))
+        similar = testbeds.get(bed.get("like"))
+        recipe = merge(similar.recipe if similar else table["recipe"], bed["recipe"])
+        steps = similar.choice_steps if similar else bed["choice_steps"]
+        testbeds[name] = Testbed(
+            name, bed["title"], recipe, steps, similar.name if similar else name, bed.get("note", "")
+        )
     stages = {
         name: Stage(name, **{**stage, "variants": tuple(stage["variants"]), "seeds": tuple(stage["seeds"])})
         for name, stage in table["stages"].items()
@@ -126,6 +128,6 @@ def make_plan(table: Mapping[str, Any]) -> Plan:
 
 
 def _variant(label: str, given: dict[str, Any]) -> Variant:
-    """The fields of a variant, and its method, which without a table is the one of that name."""
+    """A variant with its fields and its method. Without a table, the method is the one named `label`."""
     method = given.pop("method", {})
     return Variant(label, {"name": label, **method}, **given)

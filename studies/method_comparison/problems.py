@@ -1,8 +1,8 @@
 """Problems to choose learning rates on: `data.path = "method_comparison.problems:countdown"`, a function a testbed.
 
-As many as a run trains on, they come after these in the testbed's own stream: no other run of the testbed trains on
-them, and none is held out. Where a testbed is like another and has problems of its own, some may be among them
-(study.toml has the number).
+They come after the training problems in the stream of the testbed, and are as many. No other run of the testbed trains
+on them, and none is held out. A testbed that shares its rates with another may have other problems. Some of those may
+be among these (study.toml has the number).
 """
 
 from __future__ import annotations

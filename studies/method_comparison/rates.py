@@ -3,9 +3,9 @@ testbed has.
 
 Each is tried for some steps with one seed; what counts is the mean outcome over the last quarter of them. Where the
 best is not better than clip-higher's rate by more than one standard error, paired over these steps, it is
-clip-higher's: chance should not give two methods different rates. A rate is chosen for every method alike, because
-under AdamW and a bound on the norm of the gradient a constant factor on the advantage does nearly nothing, so that
-equal advantages would not make equal terms.
+clip-higher's: chance should not give two methods different rates. A rate is chosen for every method. Under AdamW and a
+bound on the norm of the gradient a constant factor on the advantage has almost no effect, so methods with advantages of
+one size would not have equal conditions.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ TAIL = 0.25
 
 def choice_regime(plan: Plan, testbed: str) -> dict[str, Any]:
     """The testbed's recipe for the choice of a learning rate."""
-    of = plan.testbeds[plan.testbeds[testbed].rates_of]
+    bed = plan.testbeds[plan.testbeds[testbed].rates_of]
     changes = {
-        "data": {"path": f"method_comparison.problems:{of.name}", "template": "plain"},
-        "train": {"steps": of.choice_steps, "save_steps": of.choice_steps},
+        "data": {"path": f"method_comparison.problems:{bed.name}", "template": "plain"},
+        "train": {"steps": bed.choice_steps, "save_steps": bed.choice_steps},
     }
-    return merge(of.recipe, changes)
+    return merge(bed.recipe, changes)
 
 
 def choice_visits(plan: Plan, testbed: str) -> float:
@@ -44,10 +44,10 @@ def choice_visits(plan: Plan, testbed: str) -> float:
 
 
 def tried(plan: Plan, testbed: str, variant: Variant, out: Path) -> dict[float, Record]:
-    """Learning rate -> the record of its run, of the finished runs of a variant."""
+    """Learning rate -> the record of its run, for the finished runs of a variant."""
     regime, file = choice_regime(plan, testbed), records_file(out, RECORDS)
-    found = {rate: find(file, given(regime, variant.changes(rate), CHOICE_SEED)) for rate in plan.rates}
-    return {rate: record for rate, record in found.items() if record is not None}
+    records = {rate: find(file, given(regime, variant.changes(rate), CHOICE_SEED)) for rate in plan.rates}
+    return {rate: record for rate, record in records.items() if record is not None}
 
 
 def outcome(record: Record) -> np.ndarray:
@@ -69,15 +69,17 @@ def chosen(plan: Plan, testbed: str, variants: Mapping[str, Variant], out: Path)
         return {}
     for label, variant in variants.items():
         owner = variants.get(variant.rate_of or label) or plan.variants[variant.rate_of or label]
-        found = outcomes(plan, testbed, owner, out)
-        if len(found) == len(plan.rates):
-            rates[label] = best_rate(found, best_rate(reference))
+        by_rate = outcomes(plan, testbed, owner, out)
+        if len(by_rate) == len(plan.rates):
+            rates[label] = best_rate(by_rate, best_rate(reference))
     return rates
 
 
 def best_rate(found: Mapping[float, np.ndarray], unless_better: float | None = None) -> float:
-    """The rate of the highest mean outcome, of several the lowest; `unless_better` where that is within one standard
-    error."""
+    """The rate with the highest mean outcome, the lowest of several such.
+
+    It is `unless_better` if the best is not better than that by more than one standard error.
+    """
     best = max(sorted(found), key=lambda rate: found[rate].mean())
     if unless_better is None:
         return best

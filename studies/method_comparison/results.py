@@ -16,7 +16,7 @@ from diver.evaluate import comparison
 from diver_paper.runs import Record, Runs
 from method_comparison.plan import BASELINE, Plan
 
-WEIGHTS = (1.0, 0.75, 0.5, 0.25, 0.0)  # of Pass@1; the rest is that of Pass@64
+WEIGHTS = (1.0, 0.75, 0.5, 0.25, 0.0)  # weights w of Pass@1; Pass@64 has the weight 1 - w
 UNTRAINED = "untrained"
 
 
@@ -43,7 +43,7 @@ class Results(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The testbed and the seeds, of three or more in a row the first and the last."""
+        """The testbed and the seeds; three or more consecutive seeds as the first and the last."""
         seeds = [str(seed) for seed in self.part.seeds]
         if len(seeds) > 2 and self.part.seeds == (*range(self.part.seeds[0], self.part.seeds[-1] + 1),):
             seeds = [f"{seeds[0]} to {seeds[-1]}"]
@@ -56,22 +56,22 @@ class Results(NamedTuple):
         return self.runs.get(BASELINE, {})
 
     def of(self, label: str) -> Runs:
-        """The runs of a variant; the untrained policy has none, and stands beside each seed."""
+        """The runs of a variant. The record of the untrained policy is repeated for each seed."""
         if label == UNTRAINED:
             return dict.fromkeys(self.part.seeds, self.untrained) if self.untrained else {}
         return self.runs.get(label, {})
 
     @property
     def policies(self) -> list[str]:
-        """What has evaluations: the untrained policy, and the variants that have runs."""
+        """The policies with evaluations: the untrained policy, and the variants that have runs."""
         return [*([UNTRAINED] if self.untrained else []), *self.runs]
 
     def unfinished(self, label: str) -> str:
-        """A mark with the number of a variant's seeds where it has not all; else empty."""
+        """A mark with the number of a variant's finished seeds if some are missing; else empty."""
         return self.mark(len(self.of(label)))
 
     def mark(self, done: int) -> str:
-        """The mark of what has `done` of the seeds; empty where these are all."""
+        """The mark for `done` finished seeds; empty if these are all."""
         wanted = len(self.part.seeds)
         return "" if done == wanted else f" *({done} of {wanted} seeds)*"
 
@@ -82,9 +82,9 @@ class Results(NamedTuple):
 
     @property
     def ablations(self) -> dict[str, str]:
-        """Label -> the variant that it is with one change."""
-        found = ((label, self.plan.variants.get(label)) for label in self.runs)
-        return {label: variant.ablation_of for label, variant in found if variant and variant.ablation_of}
+        """Label -> the variant from which it differs by one change."""
+        variants = ((label, self.plan.variants.get(label)) for label in self.runs)
+        return {label: variant.ablation_of for label, variant in variants if variant and variant.ablation_of}
 
 
 class Candidate(NamedTuple):
@@ -102,8 +102,10 @@ class Candidate(NamedTuple):
 
 
 def pass_at(record: Record, name: str, k: int) -> np.ndarray:
-    """Pass@k of each problem in an evaluation, float64 [problems]; at temperature 0 that of its one sample, for every
-    k."""
+    """Pass@k of each problem in an evaluation, float64 [problems].
+
+    At temperature 0 a problem has one sample, and its Pass@k is that of this sample for every k.
+    """
     evaluation = record["evaluations"][name]
     n = evaluation["samples"]
     return _chances(n, min(k, n))[np.array(evaluation["c"], dtype=np.int64)]
@@ -129,7 +131,7 @@ def score(weight: float) -> Callable[[Record, str], np.ndarray]:
 
 
 def rows(runs: Runs, name: str, measure: Callable[[Record, str], np.ndarray]) -> dict[int, np.ndarray]:
-    """Seed -> the values of an evaluation, of the runs that have it."""
+    """Seed -> the values of an evaluation, for the runs that have it."""
     return {seed: measure(record, name) for seed, record in runs.items() if name in record["evaluations"]}
 
 
@@ -138,10 +140,10 @@ def level(runs: Runs, name: str, k: int) -> Estimate:
 
 
 def difference(more: dict[int, np.ndarray], less: dict[int, np.ndarray], confidence: float = 0.95) -> Estimate:
-    """`more` - `less`, shares of each problem, paired over the seeds of both and over the first problems, which both
+    """`more` - `less`, a share for each problem, paired over shared seeds and over the first problems, which both
     have."""
     size = min(map(len, (*more.values(), *less.values())), default=0)
-    mine, theirs = ({seed: row[:size] for seed, row in of.items()} for of in (more, less))
+    mine, theirs = ({seed: row[:size] for seed, row in side.items()} for side in (more, less))
     return comparison.difference(mine, theirs, (0, 1), confidence)
 
 
@@ -157,7 +159,7 @@ def finals(results: Results) -> list[str]:
 
 
 HALVES = slice(0, None, 2), slice(1, None, 2)
-"""The even and the odd problems: what is chosen on one half is reported on the other, and the reverse."""
+"""The even and the odd problems: a choice on one half is reported on the other, and the reverse."""
 
 
 class Crossed(NamedTuple):
@@ -188,10 +190,10 @@ def crossed(
 
     even, odd = best(HALVES[1]), best(HALVES[0])
     values = {}
-    for seed, of_even, of_odd in zip(seeds, tables[even], tables[odd], strict=True):
-        size = min(len(of_even), len(of_odd))  # a checkpoint is evaluated on fewer problems than the last one
-        values[seed] = of_even[:size].copy()
-        values[seed][HALVES[1]] = of_odd[:size][HALVES[1]]
+    for seed, even_values, odd_values in zip(seeds, tables[even], tables[odd], strict=True):
+        size = min(len(even_values), len(odd_values))  # a checkpoint is evaluated on fewer problems than the last one
+        values[seed] = even_values[:size].copy()
+        values[seed][HALVES[1]] = odd_values[:size][HALVES[1]]
     return Crossed((even, odd), values)
 
 
@@ -199,28 +201,30 @@ def crossed(
 
 
 def free_candidates(results: Results) -> list[Candidate]:
-    """The free baselines: the untrained policy, clip-higher, its checkpoints, rates and KL term, each at every
-    temperature that all of its seeds have: a run that was stopped saved a checkpoint more, and one seed is not the mean
-    of them."""
-    found = []
+    """The free baselines: the untrained policy, clip-higher, its checkpoints, rates and KL term.
+
+    Each is at every temperature and checkpoint that all of its seeds have. A run that was stopped saved one checkpoint
+    more, which the other seeds do not have.
+    """
+    candidates = []
     for label in (UNTRAINED, *results.free):
         names = [[*record["evaluations"]] for record in results.of(label).values()]
-        shared = [name for name in (names[0] if names else []) if all(name in of for of in names)]
-        found += [Candidate(label, name) for name in shared if name.split()[0] not in ("large", "solutions")]
-    return found
+        shared = [name for name in (names[0] if names else []) if all(name in evaluated for evaluated in names)]
+        candidates += [Candidate(label, name) for name in shared if name.split()[0] not in ("large", "solutions")]
+    return candidates
 
 
 def above_front(results: Results, label: str, weight: float) -> tuple[Crossed, Crossed, Estimate] | None:
-    """The variant at its best temperature against the best that is free, by `score`: both, and the difference.
+    """The variant at its best temperature against the best free baseline, by `score`: both, and the difference.
 
-    Over the seeds that the variant and all that is free have: a seed more would be a chance more to be the best. A
-    method is above the front for this weight where the whole interval is above 0: slower, hotter, shorter or closer to
-    the start is not more diverse.
+    Only seeds that the variant and all free baselines have count: a further seed would be a further chance to be the
+    best. A method is above the front for this weight if the whole interval is above 0. Otherwise a lower rate, a higher
+    temperature, fewer steps or a KL term does as well.
     """
     free = free_candidates(results)
     seeds = sorted(set(results.of(label)).intersection(*(results.of(c.label) for c in free)))
-    own = [Candidate(label, name) for name in finals(results)]
-    mine, theirs = (crossed(results, candidates, score(weight), seeds) for candidates in (own, free))
+    variant = [Candidate(label, name) for name in finals(results)]
+    mine, theirs = (crossed(results, candidates, score(weight), seeds) for candidates in (variant, free))
     if mine is None or theirs is None:
         return None
     return mine, theirs, difference(mine.values, theirs.values)
@@ -230,7 +234,7 @@ def above_front(results: Results, label: str, weight: float) -> tuple[Crossed, C
 
 
 def late_gain(results: Results, temperature: str) -> Estimate:
-    """What clip-higher's Pass@1 gains in the last quarter of its steps, by the checkpoint at its beginning."""
+    """The gain of clip-higher's Pass@1 in the last quarter of its steps, over the checkpoint at its beginning."""
     steps = results.plan.regime(results.part.testbed)["train"]["steps"]
     names = (f"final {temperature}", f"{3 * steps // 4} {temperature}")
     after, before = (rows(results.baseline, name, lambda r, at: pass_at(r, at, 1)) for name in names)
@@ -238,8 +242,8 @@ def late_gain(results: Results, temperature: str) -> Estimate:
 
 
 def smallest_difference(results: Results, name: str, k: int) -> float:
-    """What a difference of Pass@k from clip-higher must be to be detected with 80 %, were its interval always as wide
-    as it is; the median over the variants that have all seeds; NaN without."""
-    whole = [x for x in results.runs if x != BASELINE and results.runs[x].keys() >= {*results.part.seeds}]
-    found = [gap(results, label, name, k).detectable for label in whole]
-    return float(np.nanmedian(found)) if np.isfinite(found).any() else np.nan
+    """The true difference of Pass@k from clip-higher that is detected with a power of 80 %, at the observed widths of
+    the intervals. It is the median over the variants that have all seeds; NaN without one."""
+    complete = [x for x in results.runs if x != BASELINE and results.runs[x].keys() >= {*results.part.seeds}]
+    detectable = [gap(results, label, name, k).detectable for label in complete]
+    return float(np.nanmedian(detectable)) if np.isfinite(detectable).any() else np.nan

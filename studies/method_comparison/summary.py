@@ -1,4 +1,4 @@
-"""The head of the page: which setting is recommended, and what gains most on the stages that confirm."""
+"""The head of the page: which setting is recommended, and which gain most on the stages that confirm."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ def summary(plan: Plan, parts: Sequence[Results]) -> str:
     ]
 
     def those(test: Callable[[Sequence[Results], str], list[str]]) -> dict[str, str]:
-        return {label: ", ".join(found) for label in labels if (found := test(deciding, label))}
+        return {label: ", ".join(criteria) for label in labels if (criteria := test(deciding, label))}
 
-    first, second = those(above_clip_higher), those(above_all_free)
-    both = _listed({label: first[label] for label in first if label in second})
+    above, above_free = those(above_clip_higher), those(above_all_free)
+    both = _listed({label: above[label] for label in above if label in above_free})
     verdict = f"**Recommended: {both}.**" if finished else f"Other stages are to come; **left to confirm: {both}.**"
     lines = [verdict, *(sentence for part in deciding for sentence in _sentences(part))]
     return (
         "\n".join(f"- {line}" for line in lines)
-        + f"\n\n{RULE} On {' and '.join(part.title for part in deciding)}, above clip-higher: {_listed(first)}; above "
-        f"the best free baseline: {_listed(second)}.\n"
+        + f"\n\n{RULE} On {' and '.join(part.title for part in deciding)}, above clip-higher: {_listed(above)}; above "
+        f"the best free baseline: {_listed(above_free)}.\n"
     )
 
 
 def _sentences(part: Results) -> list[str]:
-    """The method and the free baseline that gain most at Pass@64 over clip-higher, and what they do to Pass@1."""
+    """The method and the free baseline that gain most at Pass@64 over clip-higher, and their effect on Pass@1."""
     free = [label for label in part.policies if label in (UNTRAINED, *part.free) and label != BASELINE]
     methods = [label for label in part.runs if label not in part.free and label not in part.ablations]
-    found = []
-    for what, labels in (("method", methods), ("free baseline", free)):
+    sentences = []
+    for noun, labels in (("method", methods), ("free baseline", free)):
         if labels:
             label = max(labels, key=lambda x: gap(part, x, PAPERS, KS[-1]).mean)
             name = f"the {UNTRAINED} policy" if label == UNTRAINED else label
             at_1, at_64 = (gap(part, label, PAPERS, k) for k in KS)
             change = "does not change significantly" if not excludes_0(at_1) else "rises" if at_1.low > 0 else "falls"
-            found.append(
-                f"{part.title}: the best {what} at Pass@64 is {name}, {at_64.text(100, sign='+')} points from "
+            sentences.append(
+                f"{part.title}: the best {noun} at Pass@64 is {name}, {at_64.text(100, sign='+')} points from "
                 f"clip-higher, and its Pass@1 {change}."
             )
-    return found
+    return sentences
 
 
 def excludes_0(estimate: Estimate) -> bool:
@@ -67,15 +67,15 @@ def excludes_0(estimate: Estimate) -> bool:
 
 
 def confirming(plan: Plan, parts: Sequence[Results]) -> tuple[list[Results], bool]:
-    """The finished parts of the stages that confirm, and whether these are all of them."""
-    known = {part.part: part for part in parts}
+    """The finished parts of the stages that confirm, and whether all of them are finished."""
+    by_part = {part.part: part for part in parts}
     stages = [stage for stage in plan.stages.values() if stage.confirms]
-    found = []
+    finished = []
     for stage in stages:
-        part = known.get(Part(stage.testbed, stage.seeds))
+        part = by_part.get(Part(stage.testbed, stage.seeds))
         if part and all(label in part.runs and not part.unfinished(label) for label in stage.variants):
-            found.append(part)
-    return found, len(found) == len(stages)
+            finished.append(part)
+    return finished, len(finished) == len(stages)
 
 
 def above_clip_higher(parts: Sequence[Results], label: str) -> list[str]:
@@ -86,8 +86,8 @@ def above_clip_higher(parts: Sequence[Results], label: str) -> list[str]:
 def above_all_free(parts: Sequence[Results], label: str) -> list[str]:
     """The weights w of Pass@1 for which a variant is above the best free baseline on all parts."""
     fronts = {w: [above_front(part, label, w) for part in parts] for w in WEIGHTS}
-    return [f"w = {w:g}" for w, found in fronts.items() if all(f is not None and f[2].low > 0 for f in found)]
+    return [f"w = {w:g}" for w, gains in fronts.items() if all(f is not None and f[2].low > 0 for f in gains)]
 
 
 def _listed(found: dict[str, str]) -> str:
-    return "; ".join(f"{label} ({where})" for label, where in found.items()) or "none"
+    return "; ".join(f"{label} ({criteria})" for label, criteria in found.items()) or "none"

@@ -22,27 +22,27 @@ DIGITS = {"tokens": ".1f", CUT: ".3f", "TD": ".2f"}
 def tails(results: Results) -> dict[str, dict[str, list[np.ndarray]]]:
     """Label -> column -> its curve of each seed, of the variants whose runs all end with more than LIMIT of
     such responses."""
-    found = {}
+    by_label = {}
     for label, runs in results.runs.items():
         curves = {name: [_curve(record, name) for record in runs.values()] for name in METRICS}
         if all(len(curve) and curve[-1] > LIMIT for curve in curves[CUT]):
-            found[label] = curves
-    return found
+            by_label[label] = curves
+    return by_label
 
 
 def _curve(record: Record, name: str) -> np.ndarray:
-    """A column over the training, float64 [recorded steps]; of CUT less those that were cut without an answer."""
+    """A column over the training, float64 [recorded steps]; CUT is without responses that were cut before an answer."""
     curve = np.array(record["metrics"].get(METRICS[name], []), dtype=float)
     return curve - np.array(record["metrics"].get("grade/truncated", np.nan), dtype=float) if name == CUT else curve
 
 
 def mark(results: Results, label: str) -> str:
-    """What follows a variant's name where its responses have such text."""
+    """The mark after a variant's name if its responses have such text."""
     return MARK if label in tails(results) else ""
 
 
 def tail_section(results: Results) -> list[str]:
-    """Head, explanation and table of these variants; empty where there are none."""
+    """Heading, explanation and table of these variants; empty if there are none."""
     rows = [[label + MARK, *_cells(curves)] for label, curves in tails(results).items()]
     if not rows:
         return []

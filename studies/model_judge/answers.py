@@ -38,15 +38,15 @@ def read_cases(
     """
     loaded = [load(name, seed=0) for name in benchmarks.split(",") if name]
     rollouts = {name: read_rollouts(path.expanduser()) for name, path in models.items()}
-    notes = [of.notes for of in loaded] + [of.notes for of in rollouts.values()]
+    notes = [origin.notes for origin in loaded] + [origin.notes for origin in rollouts.values()]
     for note in chain.from_iterable(notes):
         log(note)
     groups = _with_sources(rollouts)
-    texts = _texts(loaded, {group.problem.source for of_model in groups.values() for group in of_model} - {""})
+    texts = _texts(loaded, {group.problem.source for model_groups in groups.values() for group in model_groups} - {""})
     keys: tuple[Callable[[Problem], Hashable], ...] = (as_text, _id)
     for key in keys:
-        every = {name: _by_key(of_model, key) for name, of_model in groups.items()}
-        by_key = {name: {k: g for k, (g, *others) in found.items() if not others} for name, found in every.items()}
+        grouped = {name: _by_key(model_groups, key) for name, model_groups in groups.items()}
+        by_key = {name: {k: g for k, (g, *others) in by_id.items() if not others} for name, by_id in grouped.items()}
         first_model, *others = by_key.values()
         if common := [k for k in first_model if all(k in other for other in others)]:
             break
@@ -56,50 +56,51 @@ def read_cases(
             f"{names}: no problem is answered by all of them; the texts of their problems, each of one problem, or "
             "benchmarks and ids, must be equal"
         )
-    for name, of_model in by_key.items():
-        if several := len(every[name]) - len(of_model):
+    for name, model_groups in by_key.items():
+        if several := len(grouped[name]) - len(model_groups):
             log(f"{name}: {counted(several, 'text')} of several problems each, which no judge can tell apart: left out")
-        if skipped := len(of_model) - len(common):
+        if skipped := len(model_groups) - len(common):
             log(f"{name}: {skipped} problems skipped, which not every model has answered")
-    return [_case([of_model[k] for of_model in by_key.values()], texts, rule) for k in common[:limit]]
+    return [_case([model_groups[k] for model_groups in by_key.values()], texts, rule) for k in common[:limit]]
 
 
 def _by_key(groups: Iterable[Group], key: Callable[[Problem], Hashable]) -> dict[Hashable, list[Group]]:
-    """The groups of each key: one for each problem that has it, of several steps the last."""
-    found: defaultdict[Hashable, dict[tuple[str, str], Group]] = defaultdict(dict)
+    """The groups of each key: one for each problem that has it, from the last of several steps."""
+    by_key: defaultdict[Hashable, dict[tuple[str, str], Group]] = defaultdict(dict)
     for group in groups:
         if k := key(group.problem):
-            found[k][group.problem.source, group.problem.id] = group
-    return {k: [*of.values()] for k, of in found.items()}
+            by_key[k][group.problem.source, group.problem.id] = group
+    return {k: [*by_problem.values()] for k, by_problem in by_key.items()}
 
 
 def _with_sources(groups: Mapping[str, Sequence[Group]]) -> dict[str, list[Group]]:
     """The groups of each model by step. An id without a source, as in a file copied out of its folder, belongs to the
     only source that has it."""
     sources: defaultdict[str, set[str]] = defaultdict(set)
-    for group in (group for of_model in groups.values() for group in of_model if group.problem.source):
+    for group in (group for model_groups in groups.values() for group in model_groups if group.problem.source):
         sources[group.problem.id].add(group.problem.source)
 
     def with_source(group: Group) -> Group:
-        known = sources.get(group.problem.id, ())
-        if group.problem.source or len(known) != 1:
+        candidates = sources.get(group.problem.id, ())
+        if group.problem.source or len(candidates) != 1:
             return group
-        return replace(group, problem=replace(group.problem, source=next(iter(known))))
+        return replace(group, problem=replace(group.problem, source=next(iter(candidates))))
 
-    by_step = {n: sorted(of, key=lambda g: g.problem.meta.get("step") or 0) for n, of in groups.items()}
-    return {name: [with_source(group) for group in of_model] for name, of_model in by_step.items()}
+    by_step = {n: sorted(unsorted, key=lambda g: g.problem.meta.get("step") or 0) for n, unsorted in groups.items()}
+    return {name: [with_source(group) for group in model_groups] for name, model_groups in by_step.items()}
 
 
 def _texts(problems: Iterable[Loaded], sources: Collection[str]) -> Texts:
-    """By benchmark; and by the source "", for problems of no known benchmark.
+    """The texts by benchmark, and by the source "" for problems without a known benchmark.
 
-    `sources` are those of the rollouts. A file of another name has texts for all of them; a benchmark only for its own.
+    `sources` are those of the rollouts. A file of another name has texts for all of them, a benchmark only for its
+    problems.
     """
     texts: dict[tuple[str, str], tuple[str, Problem]] = {}
     for loaded in problems:
         name, title = loaded.benchmark.name, loaded.benchmark.title
-        of_any = [""] if not sources or name not in {*sources, *BENCHMARKS} else []
-        texts |= {(source, p.id): (title, p) for p in loaded.problems for source in [name, *of_any]}
+        any_source = [""] if not sources or name not in {*sources, *BENCHMARKS} else []
+        texts |= {(source, p.id): (title, p) for p in loaded.problems for source in [name, *any_source]}
     return texts
 
 
@@ -110,7 +111,7 @@ def _id(problem: Problem) -> tuple[str, str] | None:
 
 
 def as_text(problem: Problem) -> str:
-    """A problem as a judge reads it: of messages, the user's."""
+    """The text of a problem for the judge; of a chat, the messages of the user."""
     if isinstance(problem.prompt, str):
         return problem.prompt
     return "\n\n".join(m["content"] for m in problem.prompt if m.get("role") == "user")
@@ -118,10 +119,10 @@ def as_text(problem: Problem) -> str:
 
 def _case(groups: Sequence[Group], texts: Texts, rule: str) -> Case:
     problem, problem_id = groups[0].problem, groups[0].problem.id
-    # No benchmark where --benchmarks has no text: orders are drawn by its name, and those of stored comparisons must
-    # not change.
-    benchmark, known = texts.get((problem.source, problem_id)) or texts.get(("", problem_id)) or ("", problem)
-    text = next(filter(None, map(as_text, (known, *(group.problem for group in groups)))), "")
+    # The benchmark is empty if --benchmarks has no text: orders are drawn by its name, and the orders of stored
+    # comparisons must not change.
+    benchmark, known_problem = texts.get((problem.source, problem_id)) or texts.get(("", problem_id)) or ("", problem)
+    text = next(filter(None, map(as_text, (known_problem, *(group.problem for group in groups)))), "")
     if not text:
         raise DiverError(
             f"problem {problem_id!r}{problem.source and f' of {problem.source}'}: its text is not in these rollouts; "

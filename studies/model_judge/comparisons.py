@@ -1,4 +1,4 @@
-"""Every comparison: what is asked, and what the replies decide.
+"""The comparisons: the questions to the judge, and the ranks that its replies give.
 
 The answers of a problem are shown in as many orders as there are models, each rotated by one position from the last. So
 every answer is shown once at every position, and a judge with a pure position bias gives every model every rank once.
@@ -47,7 +47,7 @@ class Decision(NamedTuple):
 def comparisons(
     cases: Sequence[Case], rounds: int, max_chars: int, config: Mapping[str, Any], seed: int
 ) -> list[Comparison]:
-    """All questions; `config` is the judge and its settings, `structured_output` among them where it is set."""
+    """All questions. `config` is the judge and its settings, with `structured_output` if it is set."""
     structured, requested = config.get("structured_output", False), []
     for case, number in product(cases, range(rounds)):
         n = len(case.answers)
@@ -97,6 +97,6 @@ def decide(comparison: Comparison, replies: Replies) -> Decision:
 
 
 def whole_rounds(decisions: Sequence[Decision]) -> list[Decision]:
-    """Those of rounds in which every comparison has a verdict."""
+    """The decisions of the rounds in which every comparison has a verdict."""
     failed = {(d.comparison.case, d.comparison.round) for d in decisions if d.ranks is None}
     return [d for d in decisions if (d.comparison.case, d.comparison.round) not in failed]

@@ -29,7 +29,7 @@ Message = Mapping[str, str]
 
 
 def question(problem: str, answers: Sequence[str], max_chars: int, structured: bool = False) -> list[Message]:
-    """The messages that ask for a ranking of these answers, which are shown in this order as A, B, ..."""
+    """The messages that ask for a ranking of these answers, shown in this order as A, B, ..."""
     shown = [
         f'<solution label="{letter}">\n{_bounded(answer, max_chars)}\n</solution>'
         for letter, answer in zip(LETTERS, answers, strict=False)
@@ -54,8 +54,8 @@ def rankings(letters: str) -> Iterator[str]:
     five."""
     for size in range(1, len(letters) + 1):
         for best in combinations(letters, size):
-            group, rest = " = ".join(best), "".join(letter for letter in letters if letter not in best)
-            yield from (f"{group} > {order}" for order in rankings(rest)) if rest else (group,)
+            group, remaining = " = ".join(best), "".join(letter for letter in letters if letter not in best)
+            yield from (f"{group} > {order}" for order in rankings(remaining)) if remaining else (group,)
 
 
 def response_format(n: int, thinking: bool) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def read_ranks(reply: str, n: int, structured: bool = False) -> list[int] | str:
 
 
 def _in_line(reply: str) -> str | None:
-    """That of the last such line after the thought; a draft in a thought that was cut off is none."""
+    """The ranking of the last RANKING line after the thought. A draft in a thought that was cut off does not count."""
     if in_thought(reply):
         return None
     lines = _LINE.findall(after_thought(reply)[-LONGEST_REPLY:])
@@ -110,10 +110,10 @@ def _example(n: int) -> str:
 
 
 def _bounded(text: str, max_chars: int) -> str:
-    """Without what could close its own tag, and cut in the middle where it is too long: an answer ends with its
-    result. Half of a surrogate pair, which no request can contain, becomes "?"."""
+    """The text without tags that could close its element, cut in the middle if it is too long, since an answer ends
+    with its result. Half of a surrogate pair, which no request can contain, becomes "?"."""
     text = _TAG.sub("&lt;", text.strip().encode("utf-8", "replace").decode("utf-8"))
     if len(text) <= max_chars:
         return text
-    left = max_chars // 2
-    return f"{text[:left]}\n[... {len(text) - max_chars} characters left out ...]\n{text[-(max_chars - left) :]}"
+    head = max_chars // 2
+    return f"{text[:head]}\n[... {len(text) - max_chars} characters left out ...]\n{text[-(max_chars - head) :]}"

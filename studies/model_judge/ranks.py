@@ -113,9 +113,9 @@ def over_strata(values: Sequence[ArrayLike], level: float = 0.95) -> Estimate:
     mean = float(np.mean([v.mean() for v in sets]))
     if min(map(len, sets)) < 2:
         return Estimate(mean, np.nan, np.nan)
-    parts = np.array([v.var(ddof=1) / len(v) / len(sets) ** 2 for v in sets])
-    if not parts.any():
+    variances = np.array([v.var(ddof=1) / len(v) / len(sets) ** 2 for v in sets])
+    if not variances.any():
         return Estimate(mean, mean, mean)
-    freedom = parts.sum() ** 2 / np.sum(parts**2 / np.array([len(v) - 1 for v in sets]))
-    half = float(stdtrit(freedom, 0.5 + level / 2) * np.sqrt(parts.sum()))
+    freedom = variances.sum() ** 2 / np.sum(variances**2 / np.array([len(v) - 1 for v in sets]))
+    half = float(stdtrit(freedom, 0.5 + level / 2) * np.sqrt(variances.sum()))
     return Estimate(mean, mean - half, mean + half)

@@ -107,14 +107,14 @@ class Judge:
 
     @property
     def body(self) -> dict[str, Any]:
-        """`extra` as it is sent."""
+        """`extra` as sent to the server."""
         return read_json_flag("--extra", self.extra)
 
     @property
     def prices(self) -> list[float]:
-        """`price` as numbers; empty where it is not given."""
+        """`price` as numbers; empty without a price."""
         try:
-            prices = [float(part) for part in self.price.split(",")] if self.price else []
+            prices = [float(number) for number in self.price.split(",")] if self.price else []
         except ValueError:
             prices = [math.nan]
         if prices and (len(prices) != 2 or not all(0 <= price < 1e6 for price in prices)):
@@ -135,7 +135,7 @@ class Counting(EndpointGenerator):
 
 
 def run(judge: Judge, log: Log = print) -> None:
-    """Have the answers ranked; write FILES."""
+    """Let the judge rank the answers, and write FILES."""
     cases = read_cases(judge.named, judge.benchmarks, judge.answer, judge.limit, log)
     check_out(judge.out, FILES, judge.named.values(), mine=(judge.out / "replies.jsonl").exists())
     judge.out.mkdir(parents=True, exist_ok=True)
@@ -158,7 +158,7 @@ def _ask(judge: Judge, cases: Sequence[Case], replies_log: JsonlLog, log: Log) -
 
     @functools.cache
     def connect(attempt: int) -> Counting:
-        # A repair has no tokens left for thoughts: a judge that was cut off in its thoughts has a verdict all the same.
+        # The schema of a repair has no thoughts, so that a judge that was cut off in its thoughts still has a verdict.
         extra = judge.body
         if judge.structured_output:
             extra |= {"response_format": response_format(len(judge.named), thinking=not attempt)}
@@ -206,8 +206,8 @@ def _blocks(cases: Sequence[Case], decisions: Sequence[Decision]) -> dict[str, l
         ranks.setdefault(d.comparison.case, []).append(d.ranks or ())
 
     def block(benchmark: str | None) -> list[Standing]:
-        of_benchmark = {case: np.array(r) for case, r in ranks.items() if benchmark in (None, case.benchmark)}
-        return standings(of_benchmark, {case: case.benchmark for case in of_benchmark}, len(cases[0].answers))
+        case_ranks = {case: np.array(r) for case, r in ranks.items() if benchmark in (None, case.benchmark)}
+        return standings(case_ranks, {case: case.benchmark for case in case_ranks}, len(cases[0].answers))
 
     names = list(dict.fromkeys(case.benchmark for case in cases))
     return {OVERALL: block(None)} | ({name: block(name) for name in names} if len(names) > 1 else {})
@@ -216,20 +216,20 @@ def _blocks(cases: Sequence[Case], decisions: Sequence[Decision]) -> dict[str, l
 def _counts(judge: Judge, decisions: Sequence[Decision], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Numbers of problems, comparisons, requests and tokens, and the cost."""
     spent = [sum(row[name] or 0 for row in rows) for name in ("prompt_tokens", "tokens")]
-    whole = whole_rounds(decisions)
+    complete = whole_rounds(decisions)
     return {
         "problems": len({d.comparison.case for d in decisions}),
-        "problems_ranked": len({d.comparison.case for d in whole}),
+        "problems_ranked": len({d.comparison.case for d in complete}),
         "comparisons": len(decisions),
         "no_verdict": sum(d.ranks is None for d in decisions),
-        "in_whole_rounds": len(whole),
+        "in_whole_rounds": len(complete),
         "requests": len(rows),
         "repairs": sum(row["attempt"] for row in rows),
         "prompt_tokens": spent[0],
         "tokens": spent[1],
         "prompts_not_counted": sum(row["prompt_tokens"] is None for row in rows),
         "dollars": sum(map(operator.mul, spent, judge.prices)) / 1e6 if judge.prices else None,
-        "mean_rank_by_position": by_position([d.shown for d in whole]),
+        "mean_rank_by_position": by_position([d.shown for d in complete]),
     }
 
 

@@ -46,7 +46,7 @@ from smollm2_gsm8k.warm_up import read, warm_up, warmed_up
 
 CONFIG = Path(__file__).with_name("study.toml")
 KS = (1, 2, 4, 8, 16, 32)
-RELEASED_SAMPLES = 4  # of the model before its warm-up, which solves hardly anything
+RELEASED_SAMPLES = 4  # for the model before its warm-up, which solves hardly anything
 
 
 @dataclasses.dataclass
@@ -110,7 +110,7 @@ class Study:
         self.held_out = self.problems(self.parts["held_out"][: sizes["held_out"]])
         solved = [f"{s.id} {s.problem} {s.answer}" for part in self.parts.values() for s in part]
         self.identity = {**self.config, "data": digest(*solved), "model": fingerprint(Path(self.base.path))}
-        """What the work folder is of."""
+        """The settings and data to which a work folder belongs."""
 
     def model(self, path: Path) -> Model:
         return dataclasses.replace(self.recipe.model, path=str(path), device=self.device)
@@ -119,7 +119,7 @@ class Study:
         return [Problem(s.id, s.problem, s.answer, verifier=self.recipe.data.verifier) for s in solved]
 
     def run(self) -> None:
-        """All stages, in order; what is finished is read from its files."""
+        """All stages, in order. Finished stages are read from their files."""
         write_page(self.config, self.out)
         if not self.warm_up.exists():
             part, folder = self.parts["warm_up"], self.work / "warm-up"
@@ -151,7 +151,7 @@ class Study:
         return path
 
     def preparation(self) -> dict[str, Any]:
-        """What the record of the policy before training keeps of the warm-up and the selection."""
+        """The entries on warm-up and selection in the record of the policy before training."""
         released, _ = self.evaluate("released", Path(self.base.path), self.held_out, RELEASED_SAMPLES, 1.0)
         chosen = {row["id"]: row["meta"]["correct"] for row in JsonlLog(self.work / "selected.jsonl").rows()}
         return {
@@ -163,12 +163,12 @@ class Study:
         }
 
     def train(self, run: Run, model: Path, data: Path) -> dict[str, Any]:
-        """Train, or resume; what the record keeps of it."""
+        """Train, or resume. Returns entries of the record."""
         folder = self.work / run.name
         places = {"model": {"path": str(model), "device": self.device}, "data": {"path": str(data)}}
-        of_run = {"run": {"folder": str(folder)}, "evaluate": {"problems": 0}}
+        run_changes = {"run": {"folder": str(folder)}, "evaluate": {"problems": 0}}
         with self.timed(run.name):
-            train(study_recipe(merge(given(self.regime, run.changes, run.seed), merge(places, of_run))))
+            train(study_recipe(merge(given(self.regime, run.changes, run.seed), merge(places, run_changes))))
         return {"commit": read_json(folder / "config.json").get("commit"), "metrics": columns(folder)}
 
     def write_record(self, run: Run, model: Path, make: Callable[[], Mapping[str, Any]]) -> None:
@@ -187,7 +187,7 @@ class Study:
         rows = list(JsonlLog(self.work / "hours.jsonl").rows())
         stages = {"train": run.name if run.method else "select", "evaluate": f"evaluate {run.name}"}
         seconds = {
-            part: sum(row["cpu_seconds"] for row in rows if row["stage"] == stage) for part, stage in stages.items()
+            kind: sum(row["cpu_seconds"] for row in rows if row["stage"] == stage) for kind, stage in stages.items()
         }
         device = f"{self.device}, {torch.get_num_threads()} threads"
         header = {"recipe": recipe, "seed": run.seed, "command": "python -m smollm2_gsm8k", "device": device}
@@ -197,7 +197,7 @@ class Study:
     def evaluate(
         self, name: str, model: Path, problems: Sequence[Problem], samples: int, temperature: float
     ) -> tuple[dict[str, Any], JsonlLog]:
-        """The library's evaluation, its rows in a folder of that name; every model has the same random streams."""
+        """The library's evaluation, with its rows in the folder `name`. Every model has the same random streams."""
         task = Task(
             name="gsm8k-train",
             problems=problems,
@@ -216,7 +216,7 @@ class Study:
             return evaluate(task, generator, generations, grades, solutions=True, log=print), generations
 
     def measured(self, result: Mapping[str, Any], log: JsonlLog) -> dict[str, Any]:
-        """What a record keeps of an evaluation: numbers of every problem, and the responses to some, by problem id."""
+        """An evaluation in a record: numbers for every problem, and the responses to some, by problem id."""
         rows: dict[str, list[dict[str, Any]]] = {problem.id: [] for problem in self.held_out}
         for row in log.rows():
             rows[row["problem"]].append(row)
@@ -239,7 +239,7 @@ class Study:
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Add the stage's CPU seconds, its graders' included, to hours.jsonl, also where it is stopped."""
+        """Add the CPU seconds of the stage and of its graders to hours.jsonl, also if the stage is stopped."""
         cpu, wall = _cpu_seconds(), time.time()
         try:
             yield
@@ -255,14 +255,14 @@ class Study:
 
 
 def _cpu_seconds() -> float:
-    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in both)
+    usages = (resource.getrusage(target) for target in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def main(args: Sequence[str] | None = None) -> None:
     arguments = parse(Arguments, "python -m smollm2_gsm8k", sys.argv[1:] if args is None else args)
     study = Study(arguments)
-    folder = RunFolder(arguments.work, study.provenance, study.identity)  # refuses what was made of others
+    folder = RunFolder(arguments.work, study.provenance, study.identity)  # refuses a folder of other settings or data
     try:
         folder.begin()
         study.run()
@@ -271,7 +271,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the time until then is written
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # exits by an exception, so that `timed` writes the time
     try:
         main()
     except DiverError as error:

@@ -4,9 +4,9 @@
     In all she sold 48+24 = <<48+24=72>>72 clips.       \\( \\boxed{ 48 + ( 48 / 2 ) } \\)
     #### 72
 
-The calculator marks are put into each other, so that the model has to find the operations, and the grader computes
-them: weights of 4 bits fail at arithmetic. Symbols stand apart, because a word between white space is the unit of
-textual diversity.
+The calculator marks are substituted into each other. So the model only has to find the operations, and the grader
+computes them: weights of 4 bits fail at arithmetic. Spaces separate the symbols, because a word between white space is
+the unit of textual diversity.
 """
 
 from __future__ import annotations
@@ -36,29 +36,31 @@ class Solved(NamedTuple):
 
 
 def expression(solution: str) -> tuple[str, str] | None:
-    """A solution of GSM8K as (expression, answer); None where its calculator marks do not end in the answer.
+    """A solution of GSM8K as (expression, answer); None if its calculator marks do not end in the answer.
 
     A number that an earlier mark gave stands for that mark. Where the problem happens to have the same number, the
     expression has the same value.
     """
     text, _, answer = solution.rpartition("####")
     answer = answer.strip().replace(",", "")
-    found: dict[str, list[str]] = {}
+    by_result: dict[str, list[str]] = {}
     words, result = [""], ""
     for mark in _MARK.findall(text):
-        left, _, result = mark.rpartition("=")
-        words = [word for s in _SYMBOL.findall(left) for word in (["(", *found[s], ")"] if s in found else [s])]
-        found[result.strip()] = words
+        term, _, result = mark.rpartition("=")
+        words = [word for s in _SYMBOL.findall(term) for word in (["(", *by_result[s], ")"] if s in by_result else [s])]
+        by_result[result.strip()] = words
     return (rf" \( \boxed{{ {' '.join(words)} }} \)", answer) if result.strip() == answer else None
 
 
 def split(
     source: Source, tokenizer: Any, fractions: Mapping[str, float], longest_prompt: int, longest: int
 ) -> dict[str, list[Solved]]:
-    """The parts of the data set by name: rows are dealt out first, each question once, and only then filtered.
+    """The parts of the data set by name. Rows are first divided, each question once, and then filtered.
 
-    Kept are problems of at most `longest_prompt` tokens whose expressions have at most `longest`,
-    the end token included. DiverError where the source has no solutions: its answers must be GSM8K's own.
+    The problems have at most `longest_prompt` tokens, and their expressions at most `longest`, the end token included.
+
+    Raises:
+        DiverError: The source has no solutions. Its answers must be those of GSM8K.
     """
     rows, _ = read_rows(source, "--data")
     questions: dict[str, tuple[int, str]] = {}
@@ -75,10 +77,10 @@ def split(
 
 
 def _short(rows: Sequence[tuple[str, int, str]], tokenizer: Any, longest_prompt: int, longest: int) -> list[Solved]:
-    found = [Solved(f"gsm8k-train-{n}", question, f[1], f[0]) for question, n, text in rows if (f := expression(text))]
+    solved = [Solved(f"gsm8k-train-{n}", question, f[1], f[0]) for question, n, text in rows if (f := expression(text))]
 
     def lengths(texts: list[str]) -> list[int]:
         return [len(ids) for ids in tokenizer(texts)["input_ids"]] if texts else []
 
-    prompts, solutions = lengths([s.problem for s in found]), lengths([s.solution for s in found])
-    return [s for s, p, r in zip(found, prompts, solutions, strict=True) if p <= longest_prompt and r < longest]
+    prompts, solutions = lengths([s.problem for s in solved]), lengths([s.solution for s in solved])
+    return [s for s, p, r in zip(solved, prompts, solutions, strict=True) if p <= longest_prompt and r < longest]

@@ -35,7 +35,7 @@ EXPERIMENT = Experiment(
 
 
 def write_page(config: Mapping[str, Any], out: Path) -> None:
-    """The page of the records that are there, none at first."""
+    """Write the page of the available records; at first there are none."""
     regime, seeds = config["recipe"], config["study"]["seeds"]
     wanted = [(INITIAL, 0, {}), *((m, s, {"method": {"name": m}}) for s in range(seeds) for m in METHODS)]
     runs: dict[str, dict[int, Record]] = {}
@@ -56,7 +56,7 @@ def write_page(config: Mapping[str, Any], out: Path) -> None:
         if len(runs) > len(METHODS):
             parts += [f"{' '.join(_outcome(study, t) for t in temperatures)}\n"]
         parts += ["## Data, warm-up, problems\n", _preparation(config, runs[INITIAL][0])]
-        parts += [part for t in temperatures for part in _held_out(study, t)]
+        parts += [block for t in temperatures for block in _held_out(study, t)]
         parts += ["## Training\n", _training(study), "## Cost\n", _cost(runs)]
     write_text(out / f"{NAME}.md", "\n".join(parts))
 
@@ -96,8 +96,8 @@ def _preparation(config: Mapping[str, Any], before: Record) -> str:
 
 
 def _outcome(study: Study, temperature: str) -> str:
-    """The differences of Pass@k whose intervals exclude 0, or that there is none and the smallest that would have been
-    seen."""
+    """The differences of Pass@k whose intervals exclude 0. Without one, the smallest difference that is detected with
+    80 % probability."""
     now = at(study, temperature)
     samples = now.runs[INITIAL][0]["evaluations"][temperature]["samples"]
     measures = [m for m in HELD_OUT if m.startswith("pass@") and int(m.partition("@")[2]) <= samples]
@@ -151,7 +151,7 @@ def _training(study: Study) -> str:
 
 
 def _cost(runs: Mapping[str, Mapping[int, Record]]) -> str:
-    before, trained = runs[INITIAL][0], [r for variant, of in runs.items() if variant != INITIAL for r in of.values()]
+    before, trained = runs[INITIAL][0], [r for name, seeds in runs.items() if name != INITIAL for r in seeds.values()]
     hours = [sum(r["cpu_seconds"].values()) / 3600 for r in (before, *trained)]
     warm_up = before.get("warm_up", {}).get("cpu_seconds", 0.0) / 3600
     parts = [

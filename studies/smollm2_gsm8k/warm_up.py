@@ -42,7 +42,7 @@ class LikelihoodLoss(PolicyLoss):
 
 
 class WarmUp(NamedTuple):
-    """The tensors that the warm-up trained, in bfloat16, and what is known of how: `steps`, `loss` of each, ..."""
+    """The tensors that the warm-up trained, in bfloat16, and how: `steps`, `loss` of each, ..."""
 
     tensors: Mapping[str, Tensor]
     info: Mapping[str, Any]
@@ -54,16 +54,16 @@ def read(file: Path) -> WarmUp:
 
 
 def warmed_up(model: Model, file: Path, folder: Path) -> Path:
-    """The model with the tensors of the file in place of its own, as a folder; DiverError where that has others."""
+    """The folder of the model with the tensors of `file`. DiverError if it was made from another warm-up."""
     tensors = read(file).tensors
     if not folder.exists():
         policy = load_policy(dataclasses.replace(model, device="cpu"))
         policy.model.load_state_dict(dict(tensors), strict=False)
-        aside = folder.with_name(f".{folder.name}.part")
-        policy.model.save_pretrained(aside)
-        policy.tokenizer.save_pretrained(aside)
-        make_readable(aside)
-        aside.rename(folder)
+        temporary = folder.with_name(f".{folder.name}.part")
+        policy.model.save_pretrained(temporary)
+        policy.tokenizer.save_pretrained(temporary)
+        make_readable(temporary)
+        temporary.rename(folder)
     with safe_open(folder / "model.safetensors", "pt") as made:
         if not all(made.get_tensor(name).equal(tensor.float()) for name, tensor in tensors.items()):
             raise DiverError(
@@ -90,10 +90,10 @@ def warm_up(
         policy = load_policy(model, saved[-1] if saved else None)
         trained = _trained(policy, config)
         optimizer = torch.optim.AdamW(trained.values(), lr=config["learning_rate"], weight_decay=0.0)
-        done = checkpoint.restore(saved[-1], policy, optimizer) if saved else 0
+        steps_done = checkpoint.restore(saved[-1], policy, optimizer) if saved else 0
         run.begin()
-        run.keep_until(done)
-        _train(policy, optimizer, _groups(policy, examples), config, run, done)
+        run.keep_until(steps_done)
+        _train(policy, optimizer, _groups(policy, examples), config, run, steps_done)
         rows = run.rows("metrics.jsonl")
         info = {
             **run.config["identity"],

@@ -1,1 +1,1 @@
-"""Text after the answer: what a diversity reward pays for it, and what the repairs change."""
+"""Text after the answer: how it raises a diversity reward, and what the repairs change."""

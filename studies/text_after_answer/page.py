@@ -16,7 +16,7 @@ from text_after_answer.study import BASELINE, UNREPAIRED, Study
 
 KS = (1, 4, 16, 64)
 CONTROL = 0.2
-"""The positive control: without a repair responses are longer than clip-higher's by more than this fraction."""
+"""The positive control holds if responses without a repair are longer than clip-higher's by more than this fraction."""
 DASH = "–"
 INTRODUCTION = (
     "# Text after the answer\n\n"
@@ -41,9 +41,9 @@ INTRODUCTION = (
 
 def write_page(study: Study) -> Path:
     """Write the page of the finished runs; runs without a record are named."""
-    found = study.results()
+    results = study.results()
     wanted = len(study.config["seeds"])
-    missing = [f"{label} has {len(runs)} of {wanted} seeds" for label, runs in found.items() if len(runs) < wanted]
+    missing = [f"{label} has {len(runs)} of {wanted} seeds" for label, runs in results.items() if len(runs) < wanted]
     seeds = ", ".join(map(str, study.config["seeds"]))
     parts = [INTRODUCTION.format(seeds=f"seeds {seeds}")]
     if missing:
@@ -51,7 +51,7 @@ def write_page(study: Study) -> Path:
             f"**Not finished**: {', '.join(missing)}. An interval of one seed is over problems alone, "
             "and one of two seeds is wide.\n"
         )
-    parts += ["## Length\n", *_lengths(found), "## Pass@k\n", *_pass_at_k(found, study)]
+    parts += ["## Length\n", *_lengths(results), "## Pass@k\n", *_pass_at_k(results, study)]
     page = study.out / "text-after-answer.md"
     write_text(page, "\n".join(parts))
     return page
@@ -67,8 +67,9 @@ def late(runs: Runs, metric: str, points: int = QUARTER) -> dict[int, float]:
 
 
 def growth(runs: Runs, base: Runs, points: int = QUARTER) -> Estimate | None:
-    """By which fraction responses are longer than those of `base`, paired over seeds; None without a shared seed."""
-    mine, theirs = (late(of, "response/length_mean", points) for of in (runs, base))
+    """The fraction by which responses are longer than those of `base`, paired over seeds; None without a shared
+    seed."""
+    mine, theirs = (late(side, "response/length_mean", points) for side in (runs, base))
     shared = sorted(mine.keys() & theirs.keys())
     return interval([mine[seed] / theirs[seed] - 1 for seed in shared]) if shared else None
 
@@ -113,14 +114,14 @@ def _mean(by_seed: Mapping[int, float]) -> float:
 
 
 def _pass_at_k(found: Mapping[str, Runs], study: Study) -> list[str]:
-    """For each temperature the differences from clip-higher, and those from no repair that are significant."""
+    """For each temperature the differences from clip-higher, and the significant differences from no repair."""
     parts = []
     for temperature in sorted(study.config["evaluation"]["temperatures"]):
-        gaps = {other: _gaps(found, other, f"final {temperature:g}") for other in (BASELINE, UNREPAIRED)}
+        gaps = {reference: _gaps(found, reference, f"final {temperature:g}") for reference in (BASELINE, UNREPAIRED)}
         significant = {
-            label: of
-            for label, of in gaps[UNREPAIRED].items()
-            if label != BASELINE and any(gap.low > 0 or gap.high < 0 for gap in of.values())
+            label: by_k
+            for label, by_k in gaps[UNREPAIRED].items()
+            if label != BASELINE and any(gap.low > 0 or gap.high < 0 for gap in by_k.values())
         }
         parts += [
             f"Temperature {temperature:g}, held-out problems: difference from clip-higher, in points.\n",
@@ -132,7 +133,7 @@ def _pass_at_k(found: Mapping[str, Runs], study: Study) -> list[str]:
 
 
 def _table(gaps: Mapping[str, Mapping[int, Estimate]]) -> str:
-    rows = [[label, *(gap.text(100, sign="+") for gap in of.values())] for label, of in gaps.items()]
+    rows = [[label, *(gap.text(100, sign="+") for gap in by_k.values())] for label, by_k in gaps.items()]
     return markdown(["", *(f"Pass@{k}" for k in KS)], rows)
 
 

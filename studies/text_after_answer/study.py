@@ -28,15 +28,15 @@ class Study(runs.Study):
 
     def results(self) -> dict[str, dict[int, Record]]:
         """Label -> seed -> the record of a finished run, of stage c's variants and of this study's, in order."""
-        found: dict[str, dict[int, Record]] = {label: {} for label in (*STAGE_C, *self.config["variants"])}
+        by_label: dict[str, dict[int, Record]] = {label: {} for label in (*STAGE_C, *self.config["variants"])}
         for seed in self.config["seeds"]:
             for label, method in STAGE_C.items():
                 recipe = self._planned(label, {"name": method}, seed).recipe
                 if (record := find(records_file(self.out, COMPARISON), recipe)) is not None:
-                    found[label][seed] = record
+                    by_label[label][seed] = record
         for planned, record in self.finished():
-            found[planned.label][planned.seed] = record
-        return found
+            by_label[planned.label][planned.seed] = record
+        return by_label
 
     def _planned(self, label: str, method: Mapping[str, Any], seed: int) -> Planned:
         testbed = self.config["testbed"]

@@ -84,13 +84,13 @@ def problems(settings: TextWorldHouses, count: int, *, held_out: bool) -> list[P
 
 
 def drawn(settings: TextWorldHouses, count: int, *, held_out: bool) -> list[Problem]:
-    """The first `count` problems of the stream, each in a house of its own."""
+    """The first `count` problems of the stream, each in another house."""
     rng = random.Random(f"textworld {settings.seed} {'held out' if held_out else 'train'}")
     return distinct(candidates(settings, rng), count, held_out=held_out, name="textworld")
 
 
 def game(house: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
-    """The house as a game of TextWorld that has just begun, and the names of what is in it, by TextWorld's ids."""
+    """The house as a new game of TextWorld, and the names of its rooms, boxes and things by TextWorld's ids."""
     check_engine()
     from textworld import Game, GameMaker, GameOptions
     from textworld.generator.data import KnowledgeBase
@@ -110,9 +110,9 @@ def game(house: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
         made[place].add(made[thing])
     maker.set_player(made[house["start"]])
     carried = {maker.new_fact("in", made[thing], maker.inventory) for thing in house["wanted"]}
-    whole = Game(World.from_facts(maker.facts), quests=[Quest(win_events=[Event(conditions=carried)])])
+    quest_game = Game(World.from_facts(maker.facts), quests=[Quest(win_events=[Event(conditions=carried)])])
     names = {entity.id: name for name, entity in made.items()}
-    return GameProgression(whole), {**names, maker.player.id: "you", maker.inventory.id: "hand"}
+    return GameProgression(quest_game), {**names, maker.player.id: "you", maker.inventory.id: "hand"}
 
 
 class TextWorld(Environment):
@@ -137,7 +137,7 @@ class TextWorld(Environment):
         return Step(self.view(), done, float(done), self.state(), [command])
 
     def look(self) -> None:
-        """Read from the game what is true, such as ("in", "coin", "box"), and which commands change something now."""
+        """Read the facts of the game, such as ("in", "coin", "box"), and the commands that change something."""
         facts = self.game.state.facts
         self.facts = {(fact.name, *(self.names[name] for name in fact.names)) for fact in facts}
         self.places = {fact[1]: fact[2] for fact in self.facts if fact[0] in ("at", "in")}
@@ -145,12 +145,12 @@ class TextWorld(Environment):
         self.commands = {action.format_command(self.names): action for action in actions}
 
     def state(self) -> str:
-        """The room, and what is otherwise than at the beginning."""
+        """The room, and the facts that were not true at the beginning."""
         changed = sorted(" ".join(fact) for fact in self.facts - self.before if "you" not in fact)
         return ", ".join([self.places["you"], *changed])
 
     def view(self) -> str:
-        """What is seen: the things in the room and in its open boxes, and the exits."""
+        """The observation: the things in the room and in its open boxes, and the exits."""
         room = self.places["you"]
         seen = [self.seen(thing) for thing in self.within(room) if thing != "you"]
         exits = sorted(command.removeprefix("go ") for command in self.commands if command.startswith("go "))
@@ -165,4 +165,4 @@ class TextWorld(Environment):
         return " with ".join(filter(None, [f"open {thing}", " and ".join(self.within(thing))]))
 
     def within(self, place: str) -> list[str]:
-        return sorted(thing for thing, where in self.places.items() if where == place)
+        return sorted(thing for thing, location in self.places.items() if location == place)

@@ -38,16 +38,16 @@ class Arguments:
 
 def main() -> None:
     arguments = parse(Arguments, "python -m trl_countdown", sys.argv[1:])
-    of = plan(arguments.out, arguments.work)
-    settings = [s for s in of.settings if s.label.rpartition(", ")[0] in arguments.methods]
-    of = dataclasses.replace(
-        of,
+    sweep_plan = plan(arguments.out, arguments.work)
+    settings = [s for s in sweep_plan.settings if s.label.rpartition(", ")[0] in arguments.methods]
+    sweep_plan = dataclasses.replace(
+        sweep_plan,
         settings=tuple(dataclasses.replace(s, seeds=arguments.seeds or s.seeds) for s in settings),
-        seeds=arguments.seeds or of.seeds,  # nothing is chosen, so a seed need not wait for the others
+        seeds=arguments.seeds or sweep_plan.seeds,  # nothing is chosen, so a seed need not wait for the others
         baseline=settings[0].label,
     )
     try:
-        make(of, arguments.jobs)
+        make(sweep_plan, arguments.jobs)
     finally:
         print(write_page(arguments.out))
 
@@ -71,7 +71,7 @@ def make(of: Plan, jobs: int) -> None:
 
 
 def is_trained(of: Plan, setting: Setting, seed: int) -> bool:
-    """Whether a run has ended, which `diver train` may have made on its own."""
+    """Whether a run is finished. `diver train` may have made it by itself."""
     return of.trained(setting, seed).train.steps in by_step(of.folder(setting, seed) / "checkpoints")
 
 

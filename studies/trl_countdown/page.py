@@ -28,13 +28,13 @@ page.
 
 def write_page(out: Path) -> Path:
     """Write trl-countdown.md in `out`; returns its path."""
-    study, of = load(), plan(out)
-    known = records.read(of.records)
-    found = policies(of, known)
+    study, sweep_plan = load(), plan(out)
+    stored = records.read(sweep_plan.records)
+    by_label = policies(sweep_plan, stored)
     parts = [INTRODUCTION]
     for method in study["settings"]:
-        parts += [f"## {method}\n", answer(study, found, method), "", table(study, found, method), ""]
-    parts += ["## Runs\n", runs(known)]
+        parts += [f"## {method}\n", answer(study, by_label, method), "", table(study, by_label, method), ""]
+    parts += ["## Runs\n", runs(stored)]
     write_text(out / "trl-countdown.md", "\n".join(parts) + "\n")
     return out / "trl-countdown.md"
 
@@ -52,7 +52,7 @@ def values(study: Mapping[str, Any], found: Mapping[str, Policy], label: str, k:
 
 
 def answer(study: Mapping[str, Any], found: Mapping[str, Policy], method: str) -> str:
-    """What is concluded of a method, by the rule of the protocol."""
+    """The conclusion for a method, by the rule of the protocol."""
     labels = [label_of(method, engine) for engine in study["engines"]]
     made = [len(found[label].runs) if label in found else 0 for label in labels]
     if min(made) < len(study["seeds"]):
@@ -87,7 +87,7 @@ def table(study: Mapping[str, Any], found: Mapping[str, Policy], method: str) ->
 
 
 def runs(known: Mapping[str, Mapping[str, Any]]) -> str:
-    """The run of each record: its last training rewards, its commit and its versions."""
+    """A row for the run of each record: its last training rewards, its commit and its versions."""
     rows = [
         [
             name,

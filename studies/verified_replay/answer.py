@@ -50,15 +50,15 @@ class Question(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What the protocol says of a setting on a testbed."""
+    """The result of a setting on a testbed by the protocol."""
 
     seeds: int
     gaps: tuple[Estimate, Estimate] = (UNKNOWN, UNKNOWN)
-    """The differences from the tuned baseline at Pass@1 and Pass@64; unknown until it is decided."""
+    """The differences from the tuned baseline at Pass@1 and Pass@64; unknown until the result is decided."""
 
     @property
     def above(self) -> bool | None:
-        """Whether it is above the baseline; None until it is decided."""
+        """Whether the setting is above the baseline; None until the result is decided."""
         return None if np.isnan(self.gaps[0].mean) else all(gap.low > 0 for gap in self.gaps)
 
     @property
@@ -68,7 +68,7 @@ class Verdict(NamedTuple):
 
 
 def answer(found: Finished) -> list[str]:
-    """What the protocol concludes, in sentences; empty before the first final runs."""
+    """The conclusions of the protocol, in sentences; empty before the first final runs."""
     if not _has_runs(found):
         return []
     sentences = [_sentence(q) for q in _questions(found) if q.is_sentence and q.seeds >= SEEDS]
@@ -81,7 +81,7 @@ def answer(found: Finished) -> list[str]:
 def advice(found: Finished, picture: Path) -> list[str]:
     """What to turn on, the picture beside it, and the numbers of the answer; empty before the first final runs.
 
-    Settings stand side by side only over the same seeds, three or more.
+    Settings are compared only over the same seeds, three or more.
     """
     if not _has_runs(found):
         return []
@@ -97,7 +97,7 @@ def advice(found: Finished, picture: Path) -> list[str]:
             "Dashed: with replay. Settings with fewer than three seeds are not drawn.*\n"
         ]
         parts += _by_samples(found, compared) + cautions(found, compared)
-    if any(verdict.above is not None for of in verdicts.values() for verdict in of):
+    if any(verdict.above is not None for row in verdicts.values() for verdict in row):
         parts += _by_the_rule(verdicts, compared)
     if asked:
         parts += ["## What each part adds\n"]
@@ -130,42 +130,42 @@ def _verdict(found: Finished, testbed: str, label: str) -> Verdict:
 
 def _decision(verdicts: Mapping[str, Sequence[Verdict]]) -> str:
     """Which settings are above the tuned baseline, and which are not decided."""
-    above = {label: [verdict.above for verdict in of] for label, of in verdicts.items()}
-    decided = [label for label, of in above.items() if None not in of]
-    both = [label for label, of in above.items() if all(of)]
-    one = [
+    above = {label: [verdict.above for verdict in row] for label, row in verdicts.items()}
+    decided = [label for label, row in above.items() if None not in row]
+    on_both = [label for label, row in above.items() if all(row)]
+    on_one = [
         f"{label} ({TITLES[testbed]})"
-        for label, of in above.items()
-        for testbed, is_above in zip(TESTBEDS, of, strict=True)
-        if is_above and label not in both
+        for label, row in above.items()
+        for testbed, is_above in zip(TESTBEDS, row, strict=True)
+        if is_above and label not in on_both
     ]
-    what = "above tuned clip-higher at Pass@1 and at Pass@64 on both testbeds"
+    claim = "above tuned clip-higher at Pass@1 and at Pass@64 on both testbeds"
     parts = []
-    if both:
-        parts.append(f"{what[0].upper()}{what[1:]}: {_names(both)}.")
+    if on_both:
+        parts.append(f"{claim[0].upper()}{claim[1:]}: {_names(on_both)}.")
     elif len(decided) == len(above):
-        parts.append(f"No setting is {what}.")
+        parts.append(f"No setting is {claim}.")
     elif decided:
-        parts.append(f"Not {what}: {_names(decided)}.")
-    if one:
-        parts.append(f"On one testbed: {_names(one)}.")
+        parts.append(f"Not {claim}: {_names(decided)}.")
+    if on_one:
+        parts.append(f"On one testbed: {_names(on_one)}.")
     if waiting := [label for label in above if label not in decided]:
-        names = f": {_names(waiting)}. A" if decided or one else ": a"
+        names = f": {_names(waiting)}. A" if decided or on_one else ": a"
         parts.append(f"Not decided yet{names} setting and clip-higher need the same three or more seeds on a testbed.")
     return " ".join(parts)
 
 
 def _by_the_rule(verdicts: Mapping[str, Sequence[Verdict]], compared: Mapping[str, Mapping[str, Runs]]) -> list[str]:
-    """The differences by which settings are judged, and what temperature 1 shows beside them."""
+    """The differences by which settings are judged, and the settings above the baseline at temperature 1."""
     header = ["", *(f"{TITLES[t]}: {column}" for t in TESTBEDS for column in ("seeds", "Pass@1", "Pass@64", "above"))]
-    rows = [[label, *(cell for verdict in of for cell in verdict.cells)] for label, of in verdicts.items()]
+    rows = [[label, *(cell for verdict in entry for cell in verdict.cells)] for label, entry in verdicts.items()]
     at_1 = []
     for testbed, runs in compared.items():
-        others = {label: of for label, of in runs.items() if label != BASELINE}
+        variants = {label: entry for label, entry in runs.items() if label != BASELINE}
         above = [
             label
-            for label, of in others.items()
-            if all(gap(of, runs[BASELINE], "held-out 1", k).low > 0 for k in (1, 64))
+            for label, entry in variants.items()
+            if all(gap(entry, runs[BASELINE], "held-out 1", k).low > 0 for k in (1, 64))
         ]
         at_1.append(f"{TITLES[testbed]}: {_names(above) or 'no setting'}.")
     return [
@@ -192,7 +192,7 @@ def _questions(found: Finished) -> list[Question]:
         return found.runs("maze", label, "controls")
 
     tokens, frequency = "replay in place of more rollouts at equal gradient tokens", "weights by frequency"
-    latest, one = "one response per solution in place of the latest responses", "several responses per problem"
+    latest, several = "one response per solution in place of the latest responses", "several responses per problem"
     return [
         Question(tokens, "in mazes", replay, control(MORE_ROLLOUTS)),
         Question(f"uniform weights in place of {frequency}", "in mazes", replay, control("by frequency")),
@@ -201,20 +201,20 @@ def _questions(found: Finished) -> list[Question]:
             Question("DIVER on top of replay", where, found.runs(t, ON_DIVER), found.runs(t, REPLAY))
             for t, where in zip(TESTBEDS, ("on Countdown", "in mazes"), strict=True)
         ),
-        Question(f"{one} in place of one", "in mazes (95 %)", replay, control("one response"), 0.95, False),
+        Question(f"{several} in place of one", "in mazes (95 %)", replay, control("one response"), 0.95, False),
     ]
 
 
 def _sentence(question: Question) -> str:
-    """What a change does to Pass@64, and whether to Pass@1; the table of all questions has both intervals."""
+    """How a change affects Pass@64 and Pass@1; the table of all questions has both intervals."""
     at_1, at_64 = question.at(1), question.at(64)
     pass_1 = "rises" if at_1.low > 0 else "falls" if at_1.high < 0 else "does not change significantly"
-    what = "changes by" if at_64.low > 0 or at_64.high < 0 else "does not change significantly:"
-    return f"With {question.change}, Pass@64 {question.where} {what} {points(at_64)} points, and Pass@1 {pass_1}."
+    verb = "changes by" if at_64.low > 0 or at_64.high < 0 else "does not change significantly:"
+    return f"With {question.change}, Pass@64 {question.where} {verb} {points(at_64)} points, and Pass@1 {pass_1}."
 
 
 def _by_samples(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> list[str]:
-    """For each number of samples at test time the setting with the highest mean, and what it gains."""
+    """For each number of samples at test time the setting with the highest mean, and its gain."""
     table = []
     for k in KS:
         cells = [str(k)]
@@ -247,20 +247,20 @@ def _comparison(found: Finished, testbed: str, runs: Mapping[str, Runs]) -> str:
 
 
 def _of_shared_seeds(found: Finished, testbed: str) -> dict[str, Runs]:
-    """The final runs of the settings that share three seeds with the baseline, of the seeds that all of these have.
+    """The final runs of the settings that share three seeds with the baseline, at the seeds that all of these have.
 
-    Means over other seeds do not compare. Empty if nothing is left to compare the baseline with.
+    Means over different seeds are not comparable. Empty if no setting is left to compare with the baseline.
     """
     base = found.runs(testbed, BASELINE)
     runs = {label: found.runs(testbed, label) for label in found.labels}
-    runs = {label: of for label, of in runs.items() if len(of.keys() & base.keys()) >= SEEDS}
+    runs = {label: by_seed for label, by_seed in runs.items() if len(by_seed.keys() & base.keys()) >= SEEDS}
     seeds = sorted(set(base).intersection(*runs.values()))
     if len(runs) < 2 or len(seeds) < SEEDS:
         return {}
-    return {label: {seed: of[seed] for seed in seeds} for label, of in runs.items()}
+    return {label: {seed: by_seed[seed] for seed in seeds} for label, by_seed in runs.items()}
 
 
 def _curves(runs: Mapping[str, Runs]) -> dict[str, list[Estimate]]:
     """Setting -> its differences from the baseline at every k of the picture."""
-    others = {label: of for label, of in runs.items() if label != BASELINE}
-    return {label: [gap(of, runs[BASELINE], HELD_OUT, k) for k in DRAWN] for label, of in others.items()}
+    compared = {label: by_seed for label, by_seed in runs.items() if label != BASELINE}
+    return {label: [gap(by_seed, runs[BASELINE], HELD_OUT, k) for k in DRAWN] for label, by_seed in compared.items()}

@@ -1,4 +1,4 @@
-"""What stands beside the advice: the untrained policy, CPU time, more problems, levels of the problems."""
+"""Cautions beside the advice: the untrained policy, CPU time, more problems, levels of the problems."""
 
 from __future__ import annotations
 
@@ -32,17 +32,20 @@ class Pair(NamedTuple):
 
 
 def cautions(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> list[str]:
-    """The section; `compared` has the settings of each testbed over the seeds that all have."""
-    untrained = {t: of for t, runs in compared.items() if (of := found.untrained(t, runs[BASELINE]))}
-    over = {t: {k: gap(compared[t][best(compared[t], k)], of, HELD_OUT, k) for k in KS} for t, of in untrained.items()}
+    """The section. `compared` has the settings of each testbed at the seeds that all of them have."""
+    untrained = {t: records for t, runs in compared.items() if (records := found.untrained(t, runs[BASELINE]))}
+    gaps_above = {
+        t: {k: gap(compared[t][best(compared[t], k)], records, HELD_OUT, k) for k in KS}
+        for t, records in untrained.items()
+    }
     pairs = list(_pairs(found, compared))
     lines = [
-        *(f"{TITLES[t]}: {_where(gaps)}." for t, gaps in over.items()),
+        *(f"{TITLES[t]}: {_where(gaps)}." for t, gaps in gaps_above.items()),
         *_more_problems(found),
         *(line for t, runs in untrained.items() for line in _levels(TITLES[t], next(iter(runs.values())))),
     ]
     columns: dict[str, list[str]] = {"samples k": [str(k) for k in KS]}
-    for testbed, gaps in over.items():
+    for testbed, gaps in gaps_above.items():
         levels = [f"{100 * mean(untrained[testbed], HELD_OUT, k):.1f}" for k in KS]
         columns[f"{TITLES[testbed]}: {UNTRAINED}"] = levels
         columns[f"{TITLES[testbed]}: best setting minus {UNTRAINED}"] = [points(g) for g in gaps.values()]
@@ -55,7 +58,7 @@ def cautions(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> lis
         "Added after the runs, and descriptive: held-out problems, temperature 0.6, intervals of 95 %. *Above* and "
         "*below* are significant differences.\n",
         "\n".join(f"- {line}" for line in lines) + "\n",
-        *([table] if over else []),
+        *([table] if gaps_above else []),
         "CPU time of the first setting over that of the second, and their difference. All runs have the same number of "
         f"steps, and more steps may raise or lower Pass@k. Differences from {MORE_ROLLOUTS} have the intervals of the "
         f"protocol,\n{100 * QUESTIONS:.1f} %.\n",
@@ -65,9 +68,9 @@ def cautions(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> lis
 
 def _pairs(found: Finished, compared: Mapping[str, Mapping[str, Runs]]) -> Iterator[Pair]:
     for testbed, runs in compared.items():
-        for more in (REPLAY, "max-rl, replay"):
-            if {more, SHORT} <= runs.keys():
-                yield Pair(testbed, more, SHORT, (runs[more], runs[SHORT]))
+        for label in (REPLAY, "max-rl, replay"):
+            if {label, SHORT} <= runs.keys():
+                yield Pair(testbed, label, SHORT, (runs[label], runs[SHORT]))
         if (rollouts := found.runs(testbed, MORE_ROLLOUTS, "controls")) and REPLAY in runs:
             yield Pair(testbed, REPLAY, f"{BASELINE} with {MORE_ROLLOUTS}", (runs[REPLAY], rollouts), QUESTIONS)
 
@@ -89,7 +92,7 @@ def _where(gaps: Mapping[int, Estimate]) -> str:
 
 
 def _more_problems(found: Finished) -> list[str]:
-    """What replay gains in mazes with many training problems."""
+    """The gain of replay in mazes with many training problems."""
     more, less = (found.runs("maze", label, "large") for label in (REPLAY, BASELINE))
     if not (more.keys() & less.keys()):
         return []
@@ -109,8 +112,8 @@ def _levels(title: str, record: Record) -> list[str]:
         return []
     shares = {
         name: ", ".join(
-            f"{level.partition('/')[2]} {100 * n / sum(of.values()):.0f} %" for level, n in sorted(of.items())
+            f"{level.partition('/')[2]} {100 * n / sum(counts.values()):.0f} %" for level, n in sorted(counts.items())
         )
-        for name, of in levels.items()
+        for name, counts in levels.items()
     }
     return [f"{title}, levels of the held-out problems: {shares['held-out']}. Training problems: {shares['trained']}."]

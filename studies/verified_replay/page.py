@@ -37,17 +37,17 @@ run here is of a language model of its size. The protocol also prints temperatur
 def write_page(study: Study) -> Path:
     """Write the page of the finished runs; runs without a record are counted."""
     planned = [(run, study.record(run)) for run in study.planned()]
-    page, found = study.out / f"{RECORDS}.md", Finished(study)
-    parts = [TITLE, *answer(found), INTRODUCTION]
+    page, finished = study.out / f"{RECORDS}.md", Finished(study)
+    parts = [TITLE, *answer(finished), INTRODUCTION]
     if missing := sum(record is None for _, record in planned):
         chosen = all(study.choice(testbed).alpha is not None for testbed in TESTBEDS)
-        more = "" if chosen else ", besides those whose learning rate is not chosen yet"
+        note = "" if chosen else ", besides those whose learning rate is not chosen yet"
         parts.append(
-            f"**Not finished**: {missing} of {len(planned)} runs have no record{more}. Where a setting has one seed, "
+            f"**Not finished**: {missing} of {len(planned)} runs have no record{note}. Where a setting has one seed, "
             "its intervals are over problems alone.\n"
         )
-    parts += advice(found, page.with_suffix(".png"))
-    parts += _tables(found) + _each(planned) + _tuning(study) + _cost(planned, found)
+    parts += advice(finished, page.with_suffix(".png"))
+    parts += _tables(finished) + _each(planned) + _tuning(study) + _cost(planned, finished)
     write_text(page, "\n".join(parts))
     return page
 
@@ -70,7 +70,7 @@ def _tuning(study: Study) -> list[str]:
             chosen = "; ".join(f"{label} {rate:g}" for label, rate in choice.rates.items()) or "none yet"
             alpha_text = "" if choice.alpha is None else f"; alpha {choice.alpha:g}"
             parts += [f"{TITLES[testbed]}. Chosen: {chosen}{alpha_text}.\n"]
-            cells = {label: "; ".join(f"{r:g} {100 * s:.1f}" for r, s in sorted(of)) for label, of in table.items()}
+            cells = {label: "; ".join(f"{r:g} {100 * s:.1f}" for r, s in sorted(runs)) for label, runs in table.items()}
             parts += [markdown(["", "each learning rate and its criterion"], list(map(list, cells.items())), text=2)]
             if ends := [label for label, rate in choice.rates.items() if rate <= lowest[label]]:
                 parts += [
@@ -83,14 +83,14 @@ def _tuning(study: Study) -> list[str]:
 
 
 def _tables(found: Finished) -> list[str]:
-    """Pass@k of all runs that are not of the tuning, and the difference from tuned clip-higher."""
+    """Pass@k of all runs besides the tuning, and the difference from tuned clip-higher."""
     parts = []
     for stage, testbed in (("final", "countdown"), ("final", "maze"), ("controls", "maze"), ("large", "maze")):
         base = found.runs(testbed, BASELINE, "final" if stage == "controls" else stage)
         if not (labels := found.labels_of(stage, testbed)):
             continue
-        of_label = {label: found.runs(testbed, label, stage) for label in labels if label != BASELINE}
-        most_seeds_first = sorted(of_label.items(), key=lambda item: -len(item[1]))
+        runs_by_label = {label: found.runs(testbed, label, stage) for label in labels if label != BASELINE}
+        most_seeds_first = sorted(runs_by_label.items(), key=lambda item: -len(item[1]))
         # The controls have the problems of the final runs, whose table has the untrained policy.
         start = [] if stage == "controls" else [(UNTRAINED, found.untrained(testbed, base))]
         table = []
@@ -113,15 +113,15 @@ def _tables(found: Finished) -> list[str]:
 
 
 def _each(planned: Sequence[tuple[Planned, Record | None]]) -> list[str]:
-    """Each run that is not of the tuning: a row a setting, with the numbers of its seeds in their order."""
+    """All runs besides the tuning: a row for each setting, with the values of its seeds in order."""
     settings: dict[tuple[str, str], dict[int, Record]] = {}
     for run, record in planned:
         if record is not None and run.stage not in ("tuning", UNTRAINED):
             settings.setdefault((f"{TITLES[run.testbed]}, {run.stage}", run.label), {})[run.seed] = record
     table = []
     for about, runs in settings.items():
-        of_k = [" ".join(f"{100 * pass_at(runs[s], HELD_OUT, k).mean():.1f}" for s in sorted(runs)) for k in (1, 64)]
-        table.append([*about, seed_range(runs), *of_k])
+        levels = [" ".join(f"{100 * pass_at(runs[s], HELD_OUT, k).mean():.1f}" for s in sorted(runs)) for k in (1, 64)]
+        table.append([*about, seed_range(runs), *levels])
     if not table:
         return []
     return [
@@ -132,10 +132,10 @@ def _each(planned: Sequence[tuple[Planned, Record | None]]) -> list[str]:
 
 
 def seed_range(seeds: Iterable[int]) -> str:
-    """The seeds, of several in a row the first and the last."""
-    known = sorted(seeds)
-    in_a_row = len(known) > 1 and known == [*range(known[0], known[-1] + 1)]
-    return f"{known[0]} to {known[-1]}" if in_a_row else ", ".join(map(str, known))
+    """The seeds as text: the first and the last if they are consecutive, else all."""
+    ordered = sorted(seeds)
+    in_a_row = len(ordered) > 1 and ordered == [*range(ordered[0], ordered[-1] + 1)]
+    return f"{ordered[0]} to {ordered[-1]}" if in_a_row else ", ".join(map(str, ordered))
 
 
 def _cost(planned: Sequence[tuple[Planned, Record | None]], found: Finished) -> list[str]:
@@ -152,16 +152,16 @@ def core_hours(finished: Iterable[tuple[str, Record]]) -> str:
     for folder, record in finished:
         seconds = record["cpu_seconds"]
         table.setdefault(folder, []).append(((seconds["train"] or 0.0) + seconds["evaluate"]) / 3600)
-    lines = [f"- {folder}: {counted(len(of), 'run')}, {sum(of):.1f}" for folder, of in table.items()]
+    lines = [f"- {folder}: {counted(len(hours), 'run')}, {sum(hours):.1f}" for folder, hours in table.items()]
     return "Core-hours, of a resumed run those of its evaluation alone:\n\n" + "\n".join(lines) + "\n"
 
 
 def _price(found: Finished) -> list[str]:
-    """The CPU time of each training over that of clip-higher."""
+    """The CPU time of each training, divided by that of clip-higher."""
     rows = []
     for label in found.labels:
         pairs = [(found.runs(testbed, label), found.runs(testbed, BASELINE)) for testbed in TESTBEDS]
-        if label != BASELINE and any(more and less for more, less in pairs):
+        if label != BASELINE and any(runs and base for runs, base in pairs):
             rows.append([label, *(times(*pair) for pair in pairs)])
     about = (
         "CPU time of a training over that of clip-higher with the same seed, the lowest and the highest. Two machines "

@@ -1,7 +1,7 @@
 """The problems of each stage, as functions that a recipe names: `data.path = "verified_replay.problems:maze_final"`.
 
-All come from the streams of the testbeds with seed 0. Tuning and final take turns in one part of a stream,
-so that their mix of levels is the same. No held-out problem is one that the comparison of methods has evaluated on.
+All come from the streams of the testbeds with seed 0. Tuning and final runs have alternate problems of one range of a
+stream, so that their mix of levels is the same. The comparison of methods evaluated on none of the held-out problems.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ def stream(testbed: str, first: int, end: int) -> list[Problem]:
 
 @cache
 def held_out_stream(testbed: str) -> list[Problem]:
-    """2 x HELD_OUT held-out problems that no stage of the comparison of methods on this testbed,
-    or one like it, evaluated on."""
+    """2 x HELD_OUT held-out problems on which the comparison of methods did not evaluate.
+
+    Problems of testbeds like this one are left out, too.
+    """
     plan = load_plan()
-    alike = [name for name, bed in plan.testbeds.items() if bed.rates_of == testbed]
+    similar = [name for name, bed in plan.testbeds.items() if bed.rates_of == testbed]
     count = plan.evaluation.problems
-    datas = {name: make_recipe(plan.regime(name)).data for name in alike}
-    source, own = Source(path=testbed), datas.pop(testbed)
-    seen = {p.id for data in datas.values() for p in generate(source, data, count, held_out=True)}
-    # The first `count` of this stream were evaluated on; of those after them, no more than are in `seen`.
-    candidates = generate(source, own, count + len(seen) + 2 * HELD_OUT, held_out=True)[count:]
+    data_by_testbed = {name: make_recipe(plan.regime(name)).data for name in similar}
+    source, testbed_data = Source(path=testbed), data_by_testbed.pop(testbed)
+    seen = {p.id for data in data_by_testbed.values() for p in generate(source, data, count, held_out=True)}
+    # The comparison evaluated on the first `count` of this stream; at most `len(seen)` later ones are left out.
+    candidates = generate(source, testbed_data, count + len(seen) + 2 * HELD_OUT, held_out=True)[count:]
     return [problem for problem in candidates if problem.id not in seen][: 2 * HELD_OUT]
 
 

@@ -1,4 +1,4 @@
-"""study.toml as runs: what is tuned, what the finished tuning has chosen, and the runs that follow from it."""
+"""study.toml as runs: the tuning, the choices of the finished tuning, and the runs that depend on them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SELECTION = "held-out 0.6"
 
 
 class Choice(NamedTuple):
-    """What the tuning of a testbed has chosen: the rate of each method, and alpha; only what is finished."""
+    """The choices of a testbed's tuning, as far as it is finished: the rate of each method, and alpha."""
 
     rates: Mapping[str, float]
     alpha: float | None
@@ -38,8 +38,8 @@ class Study(runs.Study):
     def regime(self, testbed: str, stage: str) -> dict[str, Any]:
         """The recipe of a testbed over the problems of a stage; the controls and the untrained policy have those of the
         final runs."""
-        of = "final" if stage in ("controls", UNTRAINED) else stage
-        source = f"verified_replay.problems:{testbed}_{of}"
+        problem_stage = "final" if stage in ("controls", UNTRAINED) else stage
+        source = f"verified_replay.problems:{testbed}_{problem_stage}"
         changes = {
             "data": {"path": source, "template": "plain"},
             "evaluate": {"source": {"path": f"{source}_held_out"}},
@@ -72,19 +72,19 @@ class Study(runs.Study):
     def choice(self, testbed: str) -> Choice:
         """By the criterion of the protocol; a method whose runs are not finished has no rate."""
         rates = dict(self._best_of_grid(testbed))
-        found = [(self.record(planned), planned) for planned in self.tuning(testbed)]
-        scores = [(score(record), planned) for record, planned in found if record is not None]
+        tuned = [(self.record(planned), planned) for planned in self.tuning(testbed)]
+        scores = [(score(record), planned) for record, planned in tuned if record is not None]
         alpha = None
-        if len(scores) == len(found) and {BASELINE, REPLAY} <= rates.keys():
+        if len(scores) == len(tuned) and {BASELINE, REPLAY} <= rates.keys():
             rates[BASELINE] = lowest_of_best([(s, p.rate) for s, p in scores if p.label == BASELINE])
-            of_alpha = [(s, p.alpha or TUNED_ALPHA) for s, p in scores if p.label == REPLAY and p.rate == rates[REPLAY]]
-            alpha = lowest_of_best(of_alpha)
+            alphas = [(s, p.alpha or TUNED_ALPHA) for s, p in scores if p.label == REPLAY and p.rate == rates[REPLAY]]
+            alpha = lowest_of_best(alphas)
         elif BASELINE in rates:
             del rates[BASELINE]
         return Choice(rates, alpha)
 
     def _best_of_grid(self, testbed: str) -> dict[str, float]:
-        """Method -> the best of its learning rates, of the methods all of whose rates are tried."""
+        """Method -> its best learning rate, for the methods with a finished run at every rate."""
         best = {}
         for label in self.config["methods"]:
             runs = {rate: self.record(self._tuning(testbed, label, rate)) for rate in self._rates(testbed)}
@@ -135,15 +135,14 @@ class Study(runs.Study):
 
     @cached_property
     def rollouts_of_equal_tokens(self) -> int:
-        """The group size at which clip-higher has as many gradient tokens as the tuned run of verified-replay in
-        mazes."""
+        """The group size that gives clip-higher as many gradient tokens as tuned verified-replay has in mazes."""
         choice, recipe = self.choice("maze"), self.regime("maze", "tuning")
         assert choice.alpha is not None
         tuned = self.record(self._tuning("maze", REPLAY, choice.rates[REPLAY], choice.alpha))
         assert tuned is not None
         metrics, size = tuned["metrics"], int(recipe["sample"]["group_size"])
-        each = zip(metrics["response/length_mean"], metrics["policy/active_token_frac"], strict=True)
-        sampled = sum(length * active for length, active in each) * size * recipe["train"]["batch_size"]
+        steps = zip(metrics["response/length_mean"], metrics["policy/active_token_frac"], strict=True)
+        sampled = sum(length * active for length, active in steps) * size * recipe["train"]["batch_size"]
         return round(size * (sampled + sum(metrics["replay/tokens"])) / sampled)
 
     def _tuning(self, testbed: str, label: str, rate: float, alpha: float = TUNED_ALPHA) -> Planned:
@@ -188,5 +187,5 @@ def score(record: Record) -> float:
 
 
 def lowest_of_best(scores: list[tuple[float, float]]) -> float:
-    """The value of the highest score, of equal scores the lowest value."""
-    return max(scores, key=lambda found: (found[0], -found[1]))[1]
+    """The value with the highest score; among equal scores, the lowest value."""
+    return max(scores, key=lambda pair: (pair[0], -pair[1]))[1]

@@ -33,7 +33,7 @@ OF_PROBLEMS = ("source", "seed")
 problems."""
 WRITTEN = "Written differently"
 MOST_KS = 256
-"""The most k of a band: beyond them, each is a constant factor above the last."""
+"""Maximum number of k of a band. If there are more, k rises by a constant factor."""
 Values = Mapping[int, np.ndarray]
 """Seed -> a measure of each problem, float64 [problems], the problems of all seeds in one order."""
 Runs = Mapping[int, Mapping[str, Any]]
@@ -56,12 +56,12 @@ def difference(
 ) -> Estimate:
     """`more` minus `less`, paired over the seeds that both have and over problems; unknown if there are none.
 
-    `bounds` are those of both measures. A problem without a value (NaN) in one of the runs is left out.
+    Both measures have the same `bounds`. A problem without a value (NaN) in one of the runs is left out.
     """
     shared = sorted(more.keys() & less.keys())
-    both = np.array([[of[seed] for seed in shared] for of in (less, more)], dtype=np.float64)
-    both = both[..., ~np.isnan(both).any((0, 1))] if both.ndim == 3 else both
-    return paired_interval(both[0], both[1], bounds, confidence) if both.size else UNKNOWN
+    rows = np.array([[side[seed] for seed in shared] for side in (less, more)], dtype=np.float64)
+    rows = rows[..., ~np.isnan(rows).any((0, 1))] if rows.ndim == 3 else rows
+    return paired_interval(rows[0], rows[1], bounds, confidence) if rows.size else UNKNOWN
 
 
 # ---- one evaluation
@@ -70,14 +70,14 @@ def difference(
 def values(evaluation: Mapping[str, Any], measure: str, names: Collection[str] | None = None) -> np.ndarray:
     """pass@k, distinct@n or pair_diversity of the problems `names` (default: all), float64 [problems].
 
-    NaN if a problem has too few scored samples for it, or, of distinct@n, another number of samples than n. The
-    diversity of pairs is NaN for fewer than two correct samples.
+    NaN if a problem has too few scored samples, or, for distinct@n, another number of samples than n. pair_diversity is
+    NaN for fewer than two correct samples.
     """
     rows = {row["id"]: row for row in evaluation.get("per_problem", ())}
-    found = [rows.get(name, {}) for name in (rows if names is None else names)]
+    selected = [rows.get(name, {}) for name in (rows if names is None else names)]
     if measure == "pair_diversity":
-        return np.array([number(row.get(measure)) for row in found])
-    n, c, distinct = (np.array([row.get(key, 0) for row in found], dtype=np.int64) for key in ("n", "c", "distinct"))
+        return np.array([number(row.get(measure)) for row in selected])
+    n, c, distinct = (np.array([row.get(key, 0) for row in selected], dtype=np.int64) for key in ("n", "c", "distinct"))
     kind, _, k = measure.partition("@")
     if kind == "pass":
         return pass_at_k(n, c, int(k))
@@ -95,16 +95,16 @@ def other_problems(a: Mapping[str, str | None], b: Mapping[str, str | None]) -> 
 
 
 def over_k(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> Band | None:
-    """Pass@k of `after` minus `before`, evaluations of the same seeds in one order, over every k that all of them can
-    estimate, with a simultaneous band of 95 %.
+    """Pass@k of `after` minus `before` for every k that all can estimate, with a simultaneous band of 95 %.
 
-    The problems are those that all have. None for fewer than two problems or two k.
+    Both have evaluations of the same seeds in one order. Only problems that all evaluations have count. None for fewer
+    than two problems or two k.
     """
     rows = [{row["id"]: row for row in evaluation.get("per_problem", ())} for evaluation in (*before, *after)]
-    known = [digests(evaluation) for evaluation in (*before, *after)]
-    others = set().union(*(other_problems(known[0], of) for of in known))
-    names = [name for name in rows[0] if name not in others and all(of.get(name, {}).get("n") for of in rows)]
-    n, c = (np.array([[of[name][key] for name in names] for of in rows], dtype=np.int64) for key in ("n", "c"))
+    digest_maps = [digests(evaluation) for evaluation in (*before, *after)]
+    differing = set().union(*(other_problems(digest_maps[0], by_id) for by_id in digest_maps))
+    names = [name for name in rows[0] if name not in differing and all(by_id.get(name, {}).get("n") for by_id in rows)]
+    n, c = (np.array([[by_id[name][key] for name in names] for by_id in rows], dtype=np.int64) for key in ("n", "c"))
     if len(names) < 2 or (last := int(n.min())) < 2:
         return None
     ks = np.unique(np.geomspace(1, last, MOST_KS).round().astype(int)) if last > MOST_KS else np.arange(1, last + 1)
@@ -128,11 +128,11 @@ class Comparison(NamedTuple):
     change: Estimate
     percent: bool = True
     support: int | None = None
-    """The problems that have the measure on both sides, where not all of them have it."""
+    """The number of problems that have the measure on both sides, if not all have it."""
     left_out: int = 0
-    """The problems of both sides that are left out, since one of these has too few scored samples."""
+    """The number of problems of both sides that are left out, since one side has too few scored samples."""
     problems: int = 0
-    """The problems of the change."""
+    """The number of problems of the change."""
 
     @property
     def is_pass(self) -> bool:
@@ -141,7 +141,7 @@ class Comparison(NamedTuple):
 
     @property
     def significant(self) -> bool:
-        """Whether the interval of the change is known and, as it is printed, excludes 0."""
+        """Whether the interval of the change is known and, as printed, excludes 0."""
         low, high = (float(f"{(100 if self.percent else 1) * end:.1f}") for end in self.change[1:])
         return low > 0 or high < 0
 
@@ -156,34 +156,33 @@ class Comparison(NamedTuple):
 
 
 def comparisons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Comparison]:
-    """Pass@k by rising k, then the distinct correct solutions of all n samples and the diversity of correct pairs;
-    whatever either evaluation has.
+    """Pass@k by rising k, then the distinct correct solutions of all n samples and the diversity of correct pairs.
 
-    Where both have some of the problems, the others are left out. An id that means another problem in each is left out,
-    too. {} stands for a missing evaluation. Solutions are counted as they are written where the verifier cannot tell
-    whether two of them are the same.
+    A row is there if either evaluation has its measure. If the evaluations share problems, all others are left out. An
+    id that names different problems is left out, too. {} stands for a missing evaluation. Solutions are counted as
+    written if the verifier cannot decide whether two of them are the same.
     """
-    both = (a, b)
-    known = [digests(evaluation) for evaluation in both]
-    others = other_problems(*known)
-    names = [name for name in known[0] | known[1] if name not in others]
-    both_have = sum(name in known[0] and name in known[1] for name in names)
-    exact = all(evaluation.get("exact_solutions", True) for evaluation in both)
+    evaluations = (a, b)
+    digest_maps = [digests(evaluation) for evaluation in evaluations]
+    differing = other_problems(*digest_maps)
+    names = [name for name in digest_maps[0] | digest_maps[1] if name not in differing]
+    both_have = sum(name in digest_maps[0] and name in digest_maps[1] for name in names)
+    exact = all(evaluation.get("exact_solutions", True) for evaluation in evaluations)
     ks = sorted({1, *a.get("k", ()), *b.get("k", ())})
-    sizes = sorted({evaluation["samples"] for evaluation in both if evaluation.get("samples")})
+    sizes = sorted({evaluation["samples"] for evaluation in evaluations if evaluation.get("samples")})
     measures = {f"pass@{k}": f"Pass@{k}" for k in ks}
     measures |= {f"distinct@{n}": f"Distinct@{n}" if exact else WRITTEN for n in sizes}
     rows = []
     for measure, label in {**measures, "pair_diversity": PAIRS[exact].capitalize()}.items():
-        sides, bounds = [values(evaluation, measure, names) for evaluation in both], bounds_of(measure)
-        has = [~np.isnan(side) for side in sides]
+        sides, bounds = [values(evaluation, measure, names) for evaluation in evaluations], bounds_of(measure)
+        present = [~np.isnan(side) for side in sides]
         # A side without any value, such as a missing evaluation, leaves the other its problems.
-        compared = all(map(np.any, has))
-        x, y = (side[has[0] & has[1] if compared else has[0] | has[1]] for side in sides)
+        compared = all(map(np.any, present))
+        x, y = (side[present[0] & present[1] if compared else present[0] | present[1]] for side in sides)
         base, trained, change = interval(x, bounds), interval(y, bounds), paired_interval(x, y, bounds)
         if measure != "pair_diversity":
-            few, percent = both_have - len(x) if compared else 0, measure.startswith("pass")
-            rows.append(Comparison(label, base, trained, change, percent, left_out=few, problems=len(x)))
+            omitted, percent = both_have - len(x) if compared else 0, measure.startswith("pass")
+            rows.append(Comparison(label, base, trained, change, percent, left_out=omitted, problems=len(x)))
             continue
         label = f"{label} ({counted(len(x), 'problem')})"
         rows.append(Comparison(label, base, trained, change, support=len(x)))
@@ -194,50 +193,52 @@ def comparisons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Comparison]:
 
 
 def legend(rows: Sequence[Comparison]) -> str:
-    """The label of rows that count solutions, distinct or written differently, what rows leave out, and how many
-    problems would do."""
-    said = "Distinct@n: distinct correct solutions among n samples."
+    """The text below a table: what counts as a solution, how many problems rows leave out, and how many are enough."""
+    text = "Distinct@n: distinct correct solutions among n samples."
     if any(row.label.endswith(WRITTEN) for row in rows):  # the label may begin with the title of a benchmark
-        said = f"{WRITTEN}: sets of formulas that the correct samples write."
-    said = f"{said} {ABOUT_PAIRS}" if any(row.support is not None for row in rows) else said
-    few = [f"{row.label} leaves out {counted(row.left_out, 'problem')}" for row in rows if row.left_out]
-    said = f"{said} Too few scored samples: {', '.join(dict.fromkeys(few))}." if few else said
+        text = f"{WRITTEN}: sets of formulas that the correct samples write."
+    text = f"{text} {ABOUT_PAIRS}" if any(row.support is not None for row in rows) else text
+    omissions = [f"{row.label} leaves out {counted(row.left_out, 'problem')}" for row in rows if row.left_out]
+    text = f"{text} Too few scored samples: {', '.join(dict.fromkeys(omissions))}." if omissions else text
     changes = ((f"The change of {row.label}", row.change, row.problems) for row in rows if row.is_pass)
-    return f"{said} {enough(changes)}".strip()
+    return f"{text} {enough(changes)}".strip()
 
 
 def against(
     name_a: str, a: Mapping[str, Any], name_b: str, b: Mapping[str, Any]
 ) -> tuple[list[Comparison], dict[str, Band], str]:
-    """The measures of the benchmarks that both have; the difference over k by benchmark; and both as text, with what
-    else differs between the evaluations."""
-    pairs = [(of_a, b["benchmarks"][name]) for name, of_a in a["benchmarks"].items() if name in b["benchmarks"]]
+    """Two evaluations compared on the benchmarks that both have.
+
+    Returns:
+        The measures; the difference over k by benchmark; and a text with both and with settings that differ.
+    """
+    pairs = [(result, b["benchmarks"][name]) for name, result in a["benchmarks"].items() if name in b["benchmarks"]]
     if not pairs:
         raise DiverError(f"{name_a} and {name_b} have no benchmark in common")
     rows: list[Comparison] = []
     notes: list[str] = []
     for left, right in pairs:
         title = left["title"]
-        of_both = [row for row in comparisons(left, right) if not math.isnan(row.change.mean)]
-        if not of_both:
+        changes = [row for row in comparisons(left, right) if not math.isnan(row.change.mean)]
+        if not changes:
             raise DiverError(f"{name_a} and {name_b} have no problem of {title} in common (same id, text and answer)")
-        rows += [row._replace(label=f"{title} {row.label}") for row in of_both]
+        rows += [row._replace(label=f"{title} {row.label}") for row in changes]
         for key in (*SETTINGS, *OF_PROBLEMS):
-            one, other = (of.get("source", {}).get("path") if key == "source" else of.get(key) for of in (left, right))
+            x, y = (side.get("source", {}).get("path") if key == "source" else side.get(key) for side in (left, right))
             # An evaluation made during training does not record its source.
-            if one != other and (key in SETTINGS or None not in (one, other)):
-                notes.append(f"{title}: {key} differs: {one} and {other}\n")
-        known = digests(left), digests(right)
-        if known[0].keys() != known[1].keys():
-            both, sizes = len(known[0].keys() & known[1].keys()), " and ".join(str(len(ids)) for ids in known)
-            notes.append(f"{title}: compared over the {both} problems that both have, of {sizes}\n")
-        if others := other_problems(*known):
+            if x != y and (key in SETTINGS or None not in (x, y)):
+                notes.append(f"{title}: {key} differs: {x} and {y}\n")
+        sides = digests(left), digests(right)
+        if sides[0].keys() != sides[1].keys():
+            shared, sizes = len(sides[0].keys() & sides[1].keys()), " and ".join(str(len(ids)) for ids in sides)
+            notes.append(f"{title}: compared over the {shared} problems that both have, of {sizes}\n")
+        if differing := other_problems(*sides):
             notes.append(
-                f"{title}: {len(others)} problems of the same id have another text or answer and are left out\n"
+                f"{title}: {len(differing)} problems of the same id have another text or answer and are left out\n"
             )
     table = markdown(["", name_a, name_b, "change  "], [row.cells() for row in rows])
-    found = {left["title"]: over_k([left], [right]) for left, right in pairs}
-    bands = {title: band for title, band in found.items() if band}
+    band_by_title = {left["title"]: over_k([left], [right]) for left, right in pairs}
+    bands = {title: band for title, band in band_by_title.items() if band}
     notes = [f"{title}, {band.about}: {band.text(name_b, name_a)}\n" for title, band in bands.items()] + notes
     text = (
         f"{name_b} ({b['model']}) against {name_a} ({a['model']})\n\n{table}\nOver the problems of both: Pass@k in "
@@ -252,30 +253,30 @@ def against(
 
 def measured(found: Mapping[str, Runs]) -> list[tuple[Measure, dict[str, Values]]]:
     """Pass@k for the k of the evaluations, in per cent, then the distinct correct solutions of all samples, and the
-    diversity of correct pairs where the evaluations have it. Solutions are counted as they are written where the
-    verifier cannot tell whether two are the same.
+    diversity of correct pairs if the evaluations have it. Solutions are counted as written if the verifier cannot
+    decide whether two are the same.
 
-    Each comes with its values, label -> seed -> problem, of the problems of which every run has one.
+    Each measure comes with its values, label -> seed -> problem, for the problems that have a value in every run.
     """
-    every = [evaluation for runs in found.values() for evaluation in runs.values()]
-    samples, exact = every[0]["samples"], _exact_solutions(found)
-    measures = [Measure(f"pass@{k}", f"Pass@{k}", 100, best=True) for k in every[0]["k"]]
+    evaluations = [evaluation for by_seed in found.values() for evaluation in by_seed.values()]
+    samples, exact = evaluations[0]["samples"], _exact_solutions(found)
+    measures = [Measure(f"pass@{k}", f"Pass@{k}", 100, best=True) for k in evaluations[0]["k"]]
     title = f"{'Distinct' if exact else WRITTEN}@{samples}"
     measures.append(Measure(f"distinct@{samples}", title, digits=2, best=True))
-    if any("pair_diversity" in row for evaluation in every for row in evaluation["per_problem"]):
+    if any("pair_diversity" in row for evaluation in evaluations for row in evaluation["per_problem"]):
         measures.append(Measure("pair_diversity", PAIRS[exact].capitalize(), 100))
-    columns: list[tuple[Measure, dict[str, Values]]] = []
+    pairs: list[tuple[Measure, dict[str, Values]]] = []
     for measure in measures:
-        rows = {label: {seed: values(e, measure.name) for seed, e in of.items()} for label, of in found.items()}
-        known = ~np.isnan([row for of in rows.values() for row in of.values()]).any(axis=0)
+        rows = {name: {seed: values(e, measure.name) for seed, e in runs.items()} for name, runs in found.items()}
+        full = ~np.isnan([row for runs in rows.values() for row in runs.values()]).any(axis=0)
         if measure.name == "pair_diversity":
-            measure = measure._replace(title=f"{measure.title} ({counted(int(known.sum()), 'problem')})")
-        columns.append((measure, {label: {seed: row[known] for seed, row in of.items()} for label, of in rows.items()}))
-    return columns
+            measure = measure._replace(title=f"{measure.title} ({counted(int(full.sum()), 'problem')})")
+        pairs.append((measure, {name: {seed: row[full] for seed, row in runs.items()} for name, runs in rows.items()}))
+    return pairs
 
 
 def _exact_solutions(found: Mapping[str, Runs]) -> bool:
-    """Whether the verifier of all evaluations knows when two solutions are the same."""
+    """Whether the verifiers of all evaluations can decide whether two solutions are the same."""
     return all(evaluation.get("exact_solutions", True) for runs in found.values() for evaluation in runs.values())
 
 
@@ -298,7 +299,7 @@ def with_seeds(label: str, seeds: Collection[int]) -> str:
 def differences(found: Mapping[str, Runs], baseline: str) -> Table:
     """Each trained variant minus the baseline, with the number of seeds that both have: over these and over problems.
 
-    Not known where they have none in common.
+    Unknown where they have no seed in common.
     """
     others = _others(found, baseline)
     columns = {
@@ -333,32 +334,32 @@ class Compared(NamedTuple):
 
 
 def compare_variants(found: Mapping[str, Runs], baseline: str | None = None) -> Compared:
-    """Each variant, and all trained ones against `baseline`: by default the first of them, or of one alone the policy
-    before training.
+    """Each variant, and every trained variant against `baseline`.
 
     Args:
-        found: label -> seed -> evaluation; `BEFORE` labels those before training, where they are known.
+        found: label -> seed -> evaluation; `BEFORE` labels the evaluations before training, if they are known.
+        baseline: the label of a variant. By default the first trained variant; if there is only one, `BEFORE`.
     """
     trained = [label for label in found if label != BEFORE]
     baseline = baseline or (BEFORE if len(trained) == 1 and BEFORE in found else trained[0])
     if baseline not in found:
         raise DiverError(f"--baseline {baseline!r}: there is no such variant; there are {', '.join(map(repr, found))}")
-    of_changes = differences(found, baseline)
-    tables = {"levels": levels(found), "differences": of_changes}
+    changes = differences(found, baseline)
+    tables = {"levels": levels(found), "differences": changes}
     bands = {}
     for label, seeds in _others(found, baseline).items():
-        before, after = ([found[of][seed] for seed in sorted(seeds)] for of in (baseline, label))
+        before, after = ([found[variant][seed] for seed in sorted(seeds)] for variant in (baseline, label))
         if seeds and (band := over_k(before, after)):
             bands[label] = band
     words = {name: f"{name}, {band.about}: {band.text(name, baseline)}" for name, band in bands.items()}
-    known = {name: table for name, table in tables.items() if table.rows}
-    problems, passed = len(next(iter(found[baseline].values()))["per_problem"]), pass_estimates(of_changes)
-    few = enough((f"{name} {of_changes.of}", e, problems) for name, by_k in passed.items() for e in by_k.values())
-    return Compared(found, known, bands, [*left_out(found, baseline), *filter(None, [few])], words)
+    filled = {name: table for name, table in tables.items() if table.rows}
+    problems, passed = len(next(iter(found[baseline].values()))["per_problem"]), pass_estimates(changes)
+    note = enough((f"{name} {changes.of}", e, problems) for name, by_k in passed.items() for e in by_k.values())
+    return Compared(found, filled, bands, [*left_out(found, baseline), *filter(None, [note])], words)
 
 
 def left_out(found: Mapping[str, Runs], baseline: str) -> list[str]:
-    """The variants that cannot be paired, and the measures that leave out problems, a line each."""
+    """A line for each variant that cannot be paired, and for each measure that leaves out problems."""
     lines = [
         f"{label} and {baseline} have no seed in common, so that nothing can be paired"
         for label, runs in found.items()
@@ -366,15 +367,15 @@ def left_out(found: Mapping[str, Runs], baseline: str) -> list[str]:
     ]
     problems = len(next(iter(found[baseline].values()))["per_problem"])
     for measure, values_of in measured(found):
-        few = problems - len(next(iter(values_of[baseline].values())))
-        if few and measure.name != "pair_diversity":
+        omitted = problems - len(next(iter(values_of[baseline].values())))
+        if omitted and measure.name != "pair_diversity":
             lines.append(
-                f"{measure.title}: {few} of {problems} problems left out, of which a run has too few scored samples"
+                f"{measure.title}: {omitted} of {problems} problems left out, of which a run has too few scored samples"
             )
     return lines
 
 
 def _others(found: Mapping[str, Runs], baseline: str) -> dict[str, Collection[int]]:
     """The trained variants besides the baseline, each with the seeds that both have."""
-    others = {label: runs.keys() & found[baseline].keys() for label, runs in found.items()}
-    return {label: seeds for label, seeds in others.items() if label not in (baseline, BEFORE)}
+    shared_seeds = {label: runs.keys() & found[baseline].keys() for label, runs in found.items()}
+    return {label: seeds for label, seeds in shared_seeds.items() if label not in (baseline, BEFORE)}

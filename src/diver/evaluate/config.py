@@ -109,20 +109,20 @@ class EvalConfig(Export):
             choose(self.template, TEMPLATES, "--template")
         if self.grader not in ("", AUTO):
             get_grader(self.grader, "--grader")
-        for flag, given, users in (
+        for flag, value, users in (
             ("--url", self.url, ("endpoint",)),
             ("--timeout", self.timeout, ("endpoint",)),
             ("--extra", self.extra, ("endpoint", "vllm")),
         ):
-            if given and self.generator not in users:
+            if value and self.generator not in users:
                 only = " or ".join(users)
-                raise DiverError(f"{flag} {given}: is used only with --generator {only}, not {self.generator!r}")
+                raise DiverError(f"{flag} {value}: is used only with --generator {only}, not {self.generator!r}")
         if self.base and not (self.model and self.alphas):
             raise DiverError(f"--base {self.base}: is the base model of a front; give --model and --alphas, too")
         if self.temperatures and (not self.alphas or self.temperature is not None):
             raise DiverError("--temperatures: is for a front; give --alphas, and no --temperature")
-        known = self.run or (self.base and (self.temperatures or self.temperature is not None))
-        if self.alphas and (self.generator == "endpoint" or not known):
+        has_models = self.run or (self.base and (self.temperatures or self.temperature is not None))
+        if self.alphas and (self.generator == "endpoint" or not has_models):
             raise DiverError("--alphas: name a run, or --base, --model and --temperatures; this machine loads both")
         parse_numbers("--alphas", self.alphas, most=1)
         parse_numbers("--temperatures", self.temperatures)
@@ -131,7 +131,7 @@ class EvalConfig(Export):
 
     @property
     def extra_options(self) -> dict[str, Any]:
-        """Those of --extra; to an endpoint --chat-template-kwargs goes with the request."""
+        """The options of --extra. An endpoint has --chat-template-kwargs among them, which go with each request."""
         extra, variables = read_json_flag("--extra", self.extra), self.template_variables
         if variables and self.generator == "endpoint":
             return {**extra, "chat_template_kwargs": variables}
@@ -145,7 +145,7 @@ class EvalConfig(Export):
 def parse_numbers(flag: str, text: str, most: float = sys.float_info.max) -> list[float]:
     """Different numbers from 0 to `most`, separated by commas, in rising order."""
     try:
-        numbers = sorted({float(part) for part in text.split(",") if part.strip()})
+        numbers = sorted({float(item) for item in text.split(",") if item.strip()})
     except ValueError:
         numbers = [-1]
     if not all(0 <= number <= most for number in numbers) or (text and not numbers):

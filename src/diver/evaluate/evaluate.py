@@ -44,7 +44,7 @@ CHUNK = 4096  # rows per call: equal answers are graded once, and the text in me
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """`name` names the benchmark: files and random streams are keyed by it."""
+    """A benchmark to evaluate. `name` is the key of its files and random streams."""
 
     name: str
     problems: Sequence[Problem]
@@ -88,8 +88,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Sample the responses that `generations` lacks, grade those that `grades` lacks, and reduce all of them.
 
-    A stored grade that is timeout or error is lacking, too; of several rows of one response the last counts. The logs
-    may have rows of a stopped evaluation and of other settings; without them nothing is stored. The generator is opened
+    A stored grade of timeout or error counts as missing. If a response has several rows, the last one counts. The logs
+    may have rows of a stopped evaluation and of other settings; without logs nothing is stored. The generator is opened
     only if a response is missing. Returns the settings of the task and what `reduce` returns.
     """
     generations, grades = generations or MemoryLog(), grades or MemoryLog()
@@ -97,47 +97,47 @@ def evaluate(
     keys = {name: task.keys.get(name, "") for name in problems}
     graders = {problem.id: grader_for(problem, task.grader) for problem in task.problems}
     for problem in task.problems:  # the text of an environment belongs to the sampling
-        if isinstance(by := get_grader(problem.verifier), EnvironmentGrader):
-            keys[problem.id] = digest(keys[problem.id], by.version, {k: str(v) for k, v in problem.meta.items()})
+        if isinstance(grader := get_grader(problem.verifier), EnvironmentGrader):
+            keys[problem.id] = digest(keys[problem.id], grader.version, {k: str(v) for k, v in problem.meta.items()})
     graded_keys = {  # all that a grade depends on: the sampling, the reference answer, the grader and its version
         p.id: digest(keys[p.id], p.answer, {k: str(v) for k, v in p.meta.items()}, graders[p.id].version)
         for p in task.problems
     }
     size = f"{task.name}: {counted(len(problems), 'problem')} x {counted(task.samples, 'sample')}"
     total = len(problems) * task.samples
-    have: set[Key] = set()
+    stored: set[Key] = set()
     lost: set[Key] = set()
     for row in _rows(task, generations, keys):
-        (lost if _is_lost(task, row) else have).update(_samples(row))
-    if again := len(lost - have):
-        log(f"{task.name}: {counted(again, 'empty response')} of an earlier run sampled again")
-    if missing := total - len(have):
+        (lost if _is_lost(task, row) else stored).update(_samples(row))
+    if repeated := len(lost - stored):
+        log(f"{task.name}: {counted(repeated, 'empty response')} of an earlier run sampled again")
+    if missing := total - len(stored):
         log(f"{size}; {counted(missing, 'response')} to sample, of up to {counted(task.max_tokens, 'token')}")
-        _sample(task, open_generator(), generations, keys, have, log, progress)
-    known = {(row["problem"], row["sample"]): row for row in _rows(task, grades, graded_keys)}
-    known = {key: row for key, row in known.items() if key not in lost or row["grade"] != Grade.NO_ANSWER}
-    before, graded = {*known}, 0
-    scored = {key for row in known.values() if row["grade"] in SCORED for key in _samples(row)}
+        _sample(task, open_generator(), generations, keys, stored, log, progress)
+    graded_rows = {(row["problem"], row["sample"]): row for row in _rows(task, grades, graded_keys)}
+    graded_rows = {key: row for key, row in graded_rows.items() if key not in lost or row["grade"] != Grade.NO_ANSWER}
+    graded_before, graded = {*graded_rows}, 0
+    scored = {key for row in graded_rows.values() if row["grade"] in SCORED for key in _samples(row)}
     went_on: Counter[str] = Counter()
     if len(scored) < total:
         ungraded = (
             _ended(task, row, problems[row["problem"]], went_on)
             for row in _rows(task, generations, keys)
             # A grade that failed is made again, a response that failed is not.
-            if (row["problem"], row["sample"]) not in (before if row.get("error") else scored)
+            if (row["problem"], row["sample"]) not in (graded_before if row.get("error") else scored)
             and (row.get("error") or not _is_lost(task, row))
         )
         with progress_bar(total - len(scored), f"{task.name}: grade", "response", show=progress) as bar:
             for row in grade_rows(ungraded, problems, graded_keys, task.grader, verification):
                 grades.append(row)
-                known[row["problem"], row["sample"]] = row
+                graded_rows[row["problem"], row["sample"]] = row
                 graded += row.get("count", 1)
                 bar.update(row.get("count", 1))
     for label, n in went_on.items():
         log(f"{task.name}: {counted(n, 'response')} graded up to {label!r}, where another question begins")
-    log(f"{size}: {missing} sampled, {len(have)} stored before; {graded} graded")
+    log(f"{size}: {missing} sampled, {len(stored)} stored before; {graded} graded")
     samples: dict[str, list[Sample]] = {name: [] for name in problems}
-    for (name, _), row in sorted(known.items(), key=lambda item: item[0]):
+    for (name, _), row in sorted(graded_rows.items(), key=lambda item: item[0]):
         samples[name].append(Sample(Grade(row["grade"]), row["answer"], row["solution"], row.get("count", 1)))
     return {
         "title": task.name,
@@ -149,7 +149,7 @@ def evaluate(
         "temperature": task.temperature,
         "max_tokens": task.max_tokens,
         **({"stop_token_ids": list(task.stop_token_ids)} if task.stop_token_ids else {}),
-        "graders": sorted({by.version for by in graders.values()}),
+        "graders": sorted({grader.version for grader in graders.values()}),
         "k": list(task.ks),
         **reduce(task.problems, samples, task.ks, task.grader, solutions),
     }
@@ -161,12 +161,12 @@ def _rows(task: Task, log: Log, keys: Mapping[str, str]) -> Iterator[dict[str, A
 
 
 def _samples(row: Mapping[str, Any]) -> Iterator[Key]:
-    """The samples that a row stands for: `count`, from `sample` on."""
+    """The samples that a row represents: `count` of them, from `sample` on."""
     return ((row["problem"], row["sample"] + i) for i in range(row.get("count", 1)))
 
 
 def _ended(task: Task, row: dict[str, Any], problem: Problem, went_on: Counter[str]) -> dict[str, Any]:
-    """The row with its response up to where a base model goes on with a question of its own."""
+    """The row with its response up to the point where a base model begins another question."""
     stop = () if row.get("thinking") or row.get("turns") else TEMPLATES[task.template].stop_texts(problem.prompt)
     ended = until_next_question(row["response"], problem.question, stop)
     if ended == row["response"]:
@@ -176,7 +176,7 @@ def _ended(task: Task, row: dict[str, Any], problem: Problem, went_on: Counter[s
 
 
 def _is_lost(task: Task, row: Mapping[str, Any]) -> bool:
-    """Whether a server counted tokens of a reply and gave no text: the request failed, and is made again."""
+    """Whether a server counted tokens of a reply but returned no text: the request failed, and is repeated."""
     return (
         task.info.get("generator") == "endpoint"
         and not (row["response"].strip() or row["truncated"])
@@ -193,14 +193,14 @@ def _sample(
     log: Callable[[str], Any],
     progress: bool,
 ) -> None:
-    """Sample and store the responses that are not in `have`. Says how long it takes, once it can tell.
+    """Sample and store the responses that are not in `have`. Log an estimate of the remaining time.
 
-    Many generators give the responses of a batch at once, when its last one has ended. So the time of what is left is
-    known when a batch begins: by the responses before it, at least a sixteenth of all, and the time that they took.
+    Many generators return the responses of a batch at once, when its last one has ended. So the remaining time is
+    estimated when a batch begins, from the earlier responses and their time. They must be at least a sixteenth of all.
 
-    A row has `thinking` where the prompt ended inside a thought, which is not known where a server applies the chat
-    template. It has `error` where the generator or an environment failed, and `turns` and `grade` where an environment
-    has answered and judged. `logprob` is the sum over the tokens, where the generator knows it.
+    A row has `thinking` if the prompt ended inside a thought, which is unknown if a server applies the chat template.
+    It has `error` if the generator or an environment failed, and `turns` and `grade` if an environment has answered and
+    judged. `logprob` is the sum over the tokens, if the generator knows it.
     """
     if note := getattr(generator, "note", ""):
         log(note)
@@ -220,9 +220,9 @@ def _sample(
             for generation in generator.generate(wanted, params, have):
                 now = time.monotonic()
                 if not estimated and num_sampled >= missing / 16 and now - last > (last - start) / num_sampled:
-                    estimated, left = True, (last - start) * (missing - num_sampled) / num_sampled - (now - last)
-                    told = f"{num_sampled} of {missing} responses took {duration(last - start)}"
-                    log(f"{task.name}: {told}; what is left takes about {duration(max(left, 0.0))}")
+                    estimated, remaining = True, (last - start) * (missing - num_sampled) / num_sampled - (now - last)
+                    timing = f"{num_sampled} of {missing} responses took {duration(last - start)}"
+                    log(f"{task.name}: {timing}; what is left takes about {duration(max(remaining, 0.0))}")
                 rollout, name = generation.rollout, generation.problem_id
                 row = {
                     "key": keys[name],
@@ -246,7 +246,7 @@ def _sample(
 
 
 def render_prompt(problem: Problem, template: str, generator: Generator) -> Prompt:
-    """Prompts as text if the generator has a tokenizer or the template needs none, else messages for the server."""
+    """The prompt as text if the generator has a tokenizer or the template needs none, else messages for the server."""
     tokenizer, layout = getattr(generator, "tokenizer", None), TEMPLATES[template]
     if tokenizer is not None or (isinstance(problem.prompt, str) and not layout.chat):
         return render(problem, template, tokenizer)
@@ -256,7 +256,7 @@ def render_prompt(problem: Problem, template: str, generator: Generator) -> Prom
 
 
 def problem_digest(problem: Problem) -> str:
-    """Differs for two problems of one id. Those of an environment may differ in `meta` alone."""
+    """A digest that differs for different problems of one id. Problems of an environment may differ only in `meta`."""
     played = isinstance(get_grader(problem.verifier), EnvironmentGrader)
     return digest(problem.prompt, problem.answer, *([{k: str(v) for k, v in problem.meta.items()}] if played else []))
 
@@ -268,7 +268,7 @@ def grade_rows(
     grader: str,
     verification: Verification = DEFAULT,
 ) -> Iterator[dict[str, Any]]:
-    """A row of grades for each row of generations; `keys`, by problem: all that a grade depends on.
+    """A row of grades for each row of generations. `keys` has, by problem, a digest of all that a grade depends on.
 
     A trajectory has the grade of its environment, and its solution is the sequence of its actions.
     """
@@ -279,7 +279,7 @@ def grade_rows(
         pairs = [(row["response"], problems[row["problem"]]) for row in texts]
         truncated, thinking = ([bool(row.get(name)) for row in texts] for name in ("truncated", "thinking"))
         named = None if grader == AUTO else grader
-        found = iter(verdicts(pairs, verification, grader=named, truncated=truncated, thinking=thinking))
+        text_verdicts = iter(verdicts(pairs, verification, grader=named, truncated=truncated, thinking=thinking))
         for row, by in zip(rows, graders, strict=True):
             problem, response, solution = problems[row["problem"]], row["response"], None
             if isinstance(by, EnvironmentGrader):
@@ -287,7 +287,7 @@ def grade_rows(
                 if grade is Grade.CORRECT:
                     solution = by.key(Rollout.of_turns(turns_from_rows(row["turns"])), problem)
             else:
-                verdict = next(found)
+                verdict = next(text_verdicts)
                 grade = Grade.ERROR if row.get("error") else verdict.grade
                 if grade is Grade.CORRECT:  # formulas after the answer do not belong to the solution
                     solution = by.solution(response[: verdict.answer_end], problem)
@@ -314,11 +314,11 @@ def reduce(
 
     A problem has n scored samples, of which c are correct. A sample whose grade is timeout or error is left out. A
     problem with n < k has no estimate at that k (`problems` of an estimate says how many have one). maj@k needs single
-    samples in order, so it is missing where a response has a count. It is also missing where the grader counts no
-    votes, as that of Countdown, which asks for the way to a given number. `exact_solutions` is whether `distinct`
-    counts solutions: else it counts how differently correct responses are written. `pair_diversity` is missing from the
-    row of a problem with fewer than two correct samples. `solutions` adds to each row how often each distinct correct
-    solution was sampled, most frequent first.
+    samples in order, so it is missing if a response has a count. It is also missing if the grader counts no votes, as
+    for Countdown, where the number to reach is given. `exact_solutions` is whether `distinct` counts solutions;
+    otherwise it counts ways in which correct responses are written. `pair_diversity` is missing from the row of a
+    problem with fewer than two correct samples. `solutions` adds to each row how often each distinct correct solution
+    was sampled, most frequent first.
     """
     scored = {name: [s for s in sampled if s.grade in SCORED] for name, sampled in samples.items()}
     solved = [_counts((s.solution, s.count) for s in scored[p.id] if s.solution is not None) for p in problems]
@@ -363,10 +363,10 @@ def reduce(
 
 def _counts(pairs: Iterable[tuple[T, int]]) -> Counter[T]:
     """The sum of the counts of each key."""
-    found: Counter[T] = Counter()
+    totals: Counter[T] = Counter()
     for key, count in pairs:
-        found[key] += count
-    return found
+        totals[key] += count
+    return totals
 
 
 def _votes(scored: Sequence[Sample]) -> np.ndarray:
@@ -390,7 +390,7 @@ def metrics(result: Mapping[str, Any]) -> dict[str, float]:
 
 
 def duration(seconds: float) -> str:
-    """40 s, 12 min 05 s, 1 h 06 min; a dash if it is not known."""
+    """40 s, 12 min 05 s, 1 h 06 min; a dash if it is unknown."""
     if math.isnan(seconds):
         return "–"
     minutes, rest = divmod(round(seconds), 60)

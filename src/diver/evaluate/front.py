@@ -81,7 +81,7 @@ def evaluate_front(
     verification: Verification = DEFAULT,
     log: Callable[[str], Any] = lambda line: None,
 ) -> dict[Pair, dict[str, Any]]:
-    """The results of every pair by benchmark, each stored and resumed in a folder of its own in `out`.
+    """The results of every pair by benchmark. Each pair is stored and resumed in a folder in `out`.
 
     Raises:
         DiverError: The models cannot be blended. It is raised before anything is sampled.
@@ -90,22 +90,22 @@ def evaluate_front(
 
     if any(pair.alpha not in (0, 1) for pair in pairs):
         check(model_folder(base), model_folder(trained))
-    of_models = dataclasses.replace(
+    model_config = dataclasses.replace(
         config, run=None, step=None, alphas="", temperatures="", base="", model=trained.path, out=out
     )
-    found = {}
+    results = {}
     make_folder(out)
     with lock(out):
         for alpha in dict.fromkeys(pair.alpha for pair in pairs):
-            generator = between(of_models, base, trained, alpha)  # one for all temperatures, so it is loaded once
+            generator = between(model_config, base, trained, alpha)  # one for all temperatures, so it is loaded once
             for pair in (pair for pair in pairs if pair.alpha == alpha):
                 log(str(pair))
-                of_pair = dataclasses.replace(of_models, temperature=pair.temperature)
-                found[pair] = evaluate_model(of_pair, generator, benchmarks, out / pair.folder, verification)[0]
-                for name, result in found[pair].items():
+                pair_config = dataclasses.replace(model_config, temperature=pair.temperature)
+                results[pair] = evaluate_model(pair_config, generator, benchmarks, out / pair.folder, verification)[0]
+                for name, result in results[pair].items():
                     if number := result["unscored"]:
                         log(f"{name}: {counted(number, 'response')} unscored: left out, not counted as wrong")
-    return found
+    return results
 
 
 def halves(base: Mapping[str, Any], trained: Mapping[str, Any], k: int) -> np.ndarray:
@@ -115,11 +115,11 @@ def halves(base: Mapping[str, Any], trained: Mapping[str, Any], k: int) -> np.nd
     by the same random streams. Then their samples tend to be correct together, and the estimate is low. NaN where a
     problem has fewer samples.
     """
-    one, other = (
+    base_pass, trained_pass = (
         pass_at_k([row["n"] for row in result["per_problem"]], [row["c"] for row in result["per_problem"]], k // 2)
         for result in (base, trained)
     )
-    return 1 - (1 - one) * (1 - other)
+    return 1 - (1 - base_pass) * (1 - trained_pass)
 
 
 def front_table(front: Mapping[Pair, Mapping[str, Any]]) -> Table:
@@ -141,23 +141,23 @@ def write_front(
 ) -> Path:
     """Write front.json and front.md in `out` and print the tables. Returns front.json.
 
-    It has the paths of both models and, for each benchmark, `problems`, `samples`, `k` and a row for each policy:
-    `alpha` and `temperature` of a pair, and its estimates.
+    The file has the paths of both models and, for each benchmark, `problems`, `samples`, `k` and a row for each policy.
+    A row has the `alpha` and `temperature` of a pair, and its estimates.
     """
-    say, data, text, written = config.notes(), {}, "", []
+    log, data, text, written = config.notes(), {}, "", []
     for name in next(iter(front.values())):
-        of_pairs = {pair: results[name] for pair, results in front.items()}
-        table = front_table(of_pairs)
-        places = {str(pair): pair._asdict() for pair in of_pairs}
-        most = max(of_pairs.values(), key=lambda result: result["samples"])  # a greedy pair has one
-        rows = [{**places.get(str(row[table.of]), {}), **row} for row in table.records()]
-        data[name] = {**{key: most[key] for key in ("problems", "samples", "k")}, "rows": rows}
+        results_by_pair = {pair: results[name] for pair, results in front.items()}
+        table = front_table(results_by_pair)
+        pair_fields = {str(pair): pair._asdict() for pair in results_by_pair}
+        largest = max(results_by_pair.values(), key=lambda result: result["samples"])  # a greedy pair has one
+        rows = [{**pair_fields.get(str(row[table.of]), {}), **row} for row in table.records()]
+        data[name] = {**{key: largest[key] for key in ("problems", "samples", "k")}, "rows": rows}
         shown = f"{name}\n\n{export(table, 'markdown')}"
-        config.show(table, f"\n{shown}", say)
+        config.show(table, f"\n{shown}", log)
         written += config.write(table, out, f"front_{name}")
         text += f"{shown}\n"
     about = f"{ABOUT} {SHARED_STREAMS}" if config.generator == "transformers" and HALVES in text else ABOUT
     write_text(out / "front.md", f"{text}{about}\n")
     write_text(out / FILE, to_json({"base": base, "trained": trained, "benchmarks": data}, indent=1) + "\n")
-    say(f"{about}\nresults: {', '.join([f'{out}/{FILE}', 'front.md', *(path.name for path in written)])}")
+    log(f"{about}\nresults: {', '.join([f'{out}/{FILE}', 'front.md', *(path.name for path in written)])}")
     return out / FILE

@@ -1,4 +1,4 @@
-"""`diver eval RUN`: checkpoints of a run on its own held-out problems, evaluated as it says, beside its base model."""
+"""`diver eval RUN`: checkpoints and the base model of a run, evaluated on its held-out problems with its settings."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -47,9 +47,9 @@ def evaluate_run(config: EvalConfig) -> list[Path]:
     log = config.notes()
     results = []
     for step in steps:
-        known = benchmarks and _by_the_run(trained, step, config, benchmarks[0])
-        if known:
-            log(f"after {step} steps: evaluated by the run, {known}")
+        path = benchmarks and _by_the_run(trained, step, config, benchmarks[0])
+        if path:
+            log(f"after {step} steps: evaluated by the run, {path}")
         else:
             model = _ends(trained, step)[1] if step else recipe.model
             out = (config.out or Path("runs/eval") / run_name(trained.folder)) / f"step_{step:04d}"
@@ -57,15 +57,15 @@ def evaluate_run(config: EvalConfig) -> list[Path]:
             changed = dataclasses.replace(
                 config, run=None, step=None, all_steps=False, model=model.path, out=out, format="markdown"
             )
-            known = run(changed, log, benchmarks, model, recipe.verify)
-        results.append(known)
+            path = run(changed, log, benchmarks, model, recipe.verify)
+        results.append(path)
     return results
 
 
 def front_of_run(config: EvalConfig) -> Path:
     """Evaluate the front of `config.run`, or of --base and --model; returns its front.json.
 
-    That of a run on its own problems is also RUN/eval/front.json, which its page draws.
+    The front of a run on its held-out problems is also copied to RUN/eval/front.json, which its page draws.
     """
     verification, benchmarks, folder = DEFAULT, None, None
     if config.run:
@@ -78,8 +78,8 @@ def front_of_run(config: EvalConfig) -> Path:
     else:
         base, model = named_model(config.base), named_model(config.model)
         out = config.out or Path("runs/eval") / f"front_{Path(config.base).name}_{Path(config.model).name}"
-    given = [] if config.temperature is None else [config.temperature]
-    temperatures = parse_numbers("--temperatures", config.temperatures) or given
+    default = [] if config.temperature is None else [config.temperature]
+    temperatures = parse_numbers("--temperatures", config.temperatures) or default
     pairs = [Pair(alpha, t) for alpha in parse_numbers("--alphas", config.alphas) for t in temperatures]
     front = evaluate_front(config, base, model, benchmarks, out, pairs, verification, config.notes())
     file = write_front(config, out, front, base.path, model.path)
@@ -94,11 +94,13 @@ def _prepared(config: EvalConfig) -> tuple[TrainedRun, EvalConfig, Loaded]:
     recipe = trained.recipe
     check_contents(trained, of_data=not config.benchmarks)
     eval_problems = held_out(recipe, config)
-    own = recipe.evaluate.temperature if config.temperature is None and not config.temperatures else config.temperature
+    temperature = (
+        recipe.evaluate.temperature if config.temperature is None and not config.temperatures else config.temperature
+    )
     config = dataclasses.replace(
         config,
         template=config.template or eval_problems.benchmark.template,
-        temperature=own,
+        temperature=temperature,
         max_tokens=config.max_tokens or recipe.sample.max_tokens,
         stop_token_ids=config.stop_token_ids or recipe.sample.stop_token_ids,
         seed=recipe.run.seed if config.seed is None else config.seed,
@@ -114,8 +116,8 @@ def read_run(path: Path) -> TrainedRun:
             break
     else:
         hint = f"name a run in it: {runs[0]}" if (runs := runs_in(path)) else "a model is given by --model"
-        what = f"{path}: is neither a run folder nor a checkpoint in one" if path.exists() else no_file(path)
-        raise DiverError(f"{what}; {hint}")
+        problem = f"{path}: is neither a run folder nor a checkpoint in one" if path.exists() else no_file(path)
+        raise DiverError(f"{problem}; {hint}")
     read = checked(file, lambda: make_recipe({name: recipe[name] for name in SECTIONS if name in recipe}))
     checkpoints = by_step(folder / "checkpoints")
     named = [step for step, p in checkpoints.items() if p.resolve() == path.resolve()]
@@ -140,20 +142,20 @@ def _ends(trained: TrainedRun, step: int) -> tuple[Model, Model]:
 
 
 def _steps(config: EvalConfig, trained: TrainedRun) -> list[int]:
-    """Which checkpoints: all, the one that is named, or the last."""
-    known = list(trained.checkpoints)
-    if not known:
+    """The steps of the chosen checkpoints: all, the named one, or the last."""
+    steps = list(trained.checkpoints)
+    if not steps:
         raise DiverError(f"{trained.folder}: has no checkpoints (checkpoints/step_NNNN)")
     if config.all_steps:
-        return known
-    step = next(step for step in (config.step, trained.step, known[-1]) if step is not None)
-    if step not in known:
-        raise DiverError(f"--step {step}: {trained.folder} has checkpoints of the steps {', '.join(map(str, known))}")
+        return steps
+    step = next(step for step in (config.step, trained.step, steps[-1]) if step is not None)
+    if step not in steps:
+        raise DiverError(f"--step {step}: {trained.folder} has checkpoints of the steps {', '.join(map(str, steps))}")
     return [step]
 
 
 def check_contents(trained: TrainedRun, of_data: bool) -> None:
-    """DiverError if a file of the run has another content now: the split, or the base model, would be another one."""
+    """DiverError if the content of a file of the run has changed: the split or the base model would differ."""
     before = table(read_json(trained.folder / "config.json"), "content")
     now = {k: v for k, v in contents(trained.recipe).items() if of_data or k == "model.path"}
     if changed := [key for key, digest in now.items() if before.get(key, digest) != digest]:
@@ -165,29 +167,29 @@ def check_contents(trained: TrainedRun, of_data: bool) -> None:
 
 
 def held_out(recipe: Recipe, config: EvalConfig) -> Loaded:
-    """The held-out problems of the run as a benchmark, those that the run skipped left out."""
+    """The held-out problems of the run as a benchmark, without those that the run skipped."""
     from diver.sample.policy import load_configuration
 
     source: Source = recipe.evaluate.source or recipe.data
     train, problems, notes = load(recipe.data, recipe.evaluate.source, recipe.evaluate.problems)
     tokenizer = load_configuration(recipe.model).tokenizer
     template = template_for(recipe.data.template, problems or train, tokenizer)
-    kept = prompted(problems, template, tokenizer, recipe.sample.max_prompt_tokens)
+    fitting = prompted(problems, template, tokenizer, recipe.sample.max_prompt_tokens)
     name = Path(source.path).stem
     samples = recipe.evaluate.num_samples
-    benchmark = Benchmark(name=name, title=name, source=source, samples=samples, template=kept.template)
-    return Loaded(benchmark, tuple(kept.problems[: config.limit]), notes, None)
+    benchmark = Benchmark(name=name, title=name, source=source, samples=samples, template=fitting.template)
+    return Loaded(benchmark, tuple(fitting.problems[: config.limit]), notes, None)
 
 
 def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, eval_problems: Loaded) -> Path | None:
-    """The run's own evaluation after `step`, where it has one with these settings."""
+    """The evaluation that the run made after `step`, if it has these settings."""
     path = trained.folder / "eval" / f"step_{step:04d}.json"
     if config.k or config.grader or config.generator != "transformers" or not path.exists():
         return None
     if config.template_variables not in ({}, trained.recipe.model.chat_template_kwargs):
         return None
     result = read_json(path)
-    same = {
+    settings = {
         "template": config.template,
         "temperature": config.temperature,
         "max_tokens": config.max_tokens,
@@ -197,6 +199,6 @@ def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, eval_problem
         "samples": config.samples or (1 if config.temperature == 0 else eval_problems.benchmark.samples),
         "graders": sorted({grader_for(p, AUTO).version for p in eval_problems.problems}),
     }
-    mine, asked = digests(result), {p.id: problem_digest(p) for p in eval_problems.problems}
-    known = all(result.get(key) == value for key, value in same.items()) and [*mine] == [*asked]
-    return path if known and not other_problems(mine, asked) else None
+    stored, wanted = digests(result), {p.id: problem_digest(p) for p in eval_problems.problems}
+    matches = all(result.get(key) == value for key, value in settings.items()) and [*stored] == [*wanted]
+    return path if matches and not other_problems(stored, wanted) else None

@@ -29,7 +29,7 @@ class ResultFolder(WorkFolder):
         self.provenance = provenance
 
     def record_provenance(self) -> None:
-        """Record once where what is about to be added comes from; results.json depends on the settings alone."""
+        """Record the origin of the rows that follow, once; results.json depends on the settings alone."""
         if self.provenance:
             with JsonlLog(self.path / "provenance.jsonl") as log:
                 log.append(self.provenance)
@@ -41,7 +41,7 @@ class ResultFolder(WorkFolder):
 
 
 def is_evaluation(path: Path) -> bool:
-    """Whether `read_results` reads it: a file, or a folder of `diver eval`."""
+    """Whether `read_results` can read `path`: a file, or a folder of `diver eval`."""
     return path.is_file() or (path / "results.json").is_file()
 
 
@@ -70,35 +70,37 @@ NOTE = (
 
 
 def table_of(results: Results) -> Table:
-    """One row per benchmark; an estimate that it does not have is unknown."""
-    known = {name for r in results.values() for name in r["estimates"]}
+    """One row per benchmark. Missing estimates are unknown."""
+    estimated = {name for r in results.values() for name in r["estimates"]}
     ks = sorted({k for r in results.values() for k in r["k"]})
-    names = ["avg@n", *(name for kind in ("pass", "maj") for k in ks if (name := f"{kind}@{k}") in known)]
-    largest = [k for k in ks if f"distinct@{k}" in known][-1:]
-    of = [*results.values()]
-    is_exact = [r.get("exact_solutions", True) for r in of]
-    kinds = [exact for exact in DISTINCT if exact in is_exact]
+    names = ["avg@n", *(name for kind in ("pass", "maj") for k in ks if (name := f"{kind}@{k}") in estimated)]
+    largest = [k for k in ks if f"distinct@{k}" in estimated][-1:]
+    entries = [*results.values()]
+    exacts = [r.get("exact_solutions", True) for r in entries]
+    kinds = [exact for exact in DISTINCT if exact in exacts]
 
     def of_kind(kind: bool, name: str) -> list[Cell]:
-        return [estimate(r, name) if exact is kind else UNKNOWN for r, exact in zip(of, is_exact, strict=True)]
+        return [estimate(r, name) if exact is kind else UNKNOWN for r, exact in zip(entries, exacts, strict=True)]
 
-    columns: dict[Column, Sequence[Cell]] = {Column(name): [r[name] for r in of] for name in ("problems", "samples")}
-    if len({r["temperature"] for r in of}) > 1:  # their numbers are then not comparable
-        columns[Column("temperature", digits=2)] = [float(r["temperature"]) for r in of]
+    columns: dict[Column, Sequence[Cell]] = {
+        Column(name): [r[name] for r in entries] for name in ("problems", "samples")
+    }
+    if len({r["temperature"] for r in entries}) > 1:  # their numbers are then not comparable
+        columns[Column("temperature", digits=2)] = [float(r["temperature"]) for r in entries]
     for name in names:
-        cells = [estimate(r, f"avg@{r['samples']}" if name == "avg@n" else name) for r in of]
+        cells = [estimate(r, f"avg@{r['samples']}" if name == "avg@n" else name) for r in entries]
         columns[Column(name, name.capitalize(), 100)] = cells
     columns |= {Column(f"{DISTINCT[kind]}@{k}"): of_kind(kind, f"distinct@{k}") for k in largest for kind in kinds}
-    if any("pair_diversity" in r["estimates"] for r in of):
-        effective = [number(r.get("effective_solutions")) for r in of]
+    if any("pair_diversity" in r["estimates"] for r in entries):
+        effective = [number(r.get("effective_solutions")) for r in entries]
         columns |= {Column(PAIRS[kind], scale=100): of_kind(kind, "pair_diversity") for kind in kinds}
-        columns[Column(SUPPORT)] = [r["estimates"].get("pair_diversity", {}).get("problems") for r in of]
+        columns[Column(SUPPORT)] = [r["estimates"].get("pair_diversity", {}).get("problems") for r in entries]
         for kind in kinds:
-            counts = [n if exact is kind else None for n, exact in zip(effective, is_exact, strict=True)]
+            counts = [n if exact is kind else None for n, exact in zip(effective, exacts, strict=True)]
             columns[Column(EFFECTIVE[kind], digits=2)] = counts
-    columns[Column("random_baseline", "random baseline", 100)] = [r["random_baseline"] for r in of]
-    columns[Column("unscored")] = [r["unscored"] for r in of]
-    rows = zip((r["title"] for r in of), zip(*columns.values(), strict=True), strict=True)
+    columns[Column("random_baseline", "random baseline", 100)] = [r["random_baseline"] for r in entries]
+    columns[Column("unscored")] = [r["unscored"] for r in entries]
+    rows = zip((r["title"] for r in entries), zip(*columns.values(), strict=True), strict=True)
     return Table("benchmark", [*columns], dict(rows))
 
 
@@ -107,8 +109,8 @@ def benchmark_table(results: Results) -> str:
     header, _, _, *rows = table_of(results).upright()
     sizes = ["problems x samples", *(f"{r['problems']} x {r['samples']}" for r in results.values())]
     passed = [(r, k) for r in results.values() for k in r["k"]]
-    few = enough((f"{r['title']} Pass@{k}", estimate(r, f"pass@{k}"), r["problems"]) for r, k in passed)
-    return markdown(header, [sizes, *rows]) + f"\n{NOTE} {few}".rstrip() + "\n"
+    note = enough((f"{r['title']} Pass@{k}", estimate(r, f"pass@{k}"), r["problems"]) for r, k in passed)
+    return markdown(header, [sizes, *rows]) + f"\n{NOTE} {note}".rstrip() + "\n"
 
 
 def estimate(result: Mapping[str, Any], name: str) -> Estimate:
@@ -119,20 +121,20 @@ def estimate(result: Mapping[str, Any], name: str) -> Estimate:
 def write_curves(results: Results, *paths: Path) -> Sequence[Path]:
     """One line per benchmark over k, with its interval. Returns the paths; none if no response was scored."""
     estimates = [{k: estimate(result, f"pass@{k}") for k in result["k"]} for result in results.values()]
-    curves = [{k: e for k, e in of.items() if not math.isnan(e.mean)} for of in estimates]
+    curves = [{k: e for k, e in by_k.items() if not math.isnan(e.mean)} for by_k in estimates]
     if not paths or not any(curves):
         return ()
     from matplotlib.ticker import PercentFormatter
 
     with drawing(*paths, size=(6.4, 4.0)) as figure:
         axes = figure.add_subplot()
-        for result, known, colour in zip(results.values(), curves, itertools.cycle(COLOURS), strict=False):
-            if not known:
+        for result, curve, colour in zip(results.values(), curves, itertools.cycle(COLOURS), strict=False):
+            if not curve:
                 continue
-            mean, low, high = zip(*known.values(), strict=True)
+            mean, low, high = zip(*curve.values(), strict=True)
             style = {"linewidth": 1.5, "marker": "o", "markersize": 3, "clip_on": False}
-            axes.plot([*known], mean, color=colour, label=result["title"], **style)
-            axes.fill_between([*known], low, high, color=colour, alpha=0.13, linewidth=0)
+            axes.plot([*curve], mean, color=colour, label=result["title"], **style)
+            axes.fill_between([*curve], low, high, color=colour, alpha=0.13, linewidth=0)
         frame(axes, "Pass@k", "k, samples a problem")
         axes.set_xscale("log", base=2)
         ks = sorted({k for estimates in curves for k in estimates})

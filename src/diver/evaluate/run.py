@@ -43,26 +43,26 @@ def run(
 ) -> Path:
     """Run the missing parts of an evaluation; returns its folder.
 
-    `benchmarks` stand for those of the settings, and `policy` says more of the model than --model.
+    `benchmarks` replace those of the settings. `policy` has more settings of the model than --model.
     """
     require("scipy", "matplotlib")  # the table and the curves at the end need them
     show, log = log, config.notes(log)
     generator = sampler(config, policy)
     out = config.out or Path("runs/eval") / generator.model.replace("/", "--")
-    results, every = evaluate_model(config, generator, benchmarks, out, verification, log)
-    table, text = table_of(every), benchmark_table(every)
+    results, all_results = evaluate_model(config, generator, benchmarks, out, verification, log)
+    table, text = table_of(all_results), benchmark_table(all_results)
     with lock(out, wait=True):
         write_text(out / "table.md", text)
-        written = [*config.write(table, out), *write_curves(every, *config.figure_paths(out, "pass_at_k"))]
+        written = [*config.write(table, out), *write_curves(all_results, *config.figure_paths(out, "pass_at_k"))]
     config.show(table, f"\n{text}", show)
     for name, result in results.items():
         log(f"{name}: " + ", ".join(f"{count} {grade}" for grade, count in result["grades"].items()))
         if result["unscored"]:
             total = result["problems"]
             passed = {k: result["estimates"][f"pass@{k}"]["problems"] for k in result["k"]}
-            few = [f"; Pass@{k} covers {n or 'none'} of {total} problems" for k, n in passed.items() if n < total]
-            said = f"{name}: {result['unscored']} responses are unscored: left out, not counted as wrong"
-            log(said + "".join(few))
+            coverage = [f"; Pass@{k} covers {n or 'none'} of {total} problems" for k, n in passed.items() if n < total]
+            message = f"{name}: {result['unscored']} responses are unscored: left out, not counted as wrong"
+            log(message + "".join(coverage))
     log(f"results: {', '.join([f'{out}/results.json', 'table.md', *(path.name for path in written)])}")
     return out
 
@@ -103,16 +103,16 @@ def evaluate_model(
                 results[task.name] = evaluate(
                     task, generator.open, generations, grades, verification=verification, log=log
                 )
-        every = {**earlier, **results}
-        titles = Counter(result["title"] for result in every.values())
-        every = {name: {**r, "title": name if titles[r["title"]] > 1 else r["title"]} for name, r in every.items()}
-        write_text(file, to_json({"model": generator.model, "benchmarks": every}, indent=1) + "\n")
-    return results, every
+        merged = {**earlier, **results}
+        titles = Counter(result["title"] for result in merged.values())
+        merged = {name: {**r, "title": name if titles[r["title"]] > 1 else r["title"]} for name, r in merged.items()}
+        write_text(file, to_json({"model": generator.model, "benchmarks": merged}, indent=1) + "\n")
+    return results, merged
 
 
 def _check_same_problems(file: Path, earlier: Mapping[str, Any] | None, task: Task) -> None:
-    """DiverError if the results of another file of the same name would be replaced; its problems may be more or
-    fewer."""
+    """DiverError if the results of another file of the same name would be replaced. It may have more or fewer
+    problems."""
     path = task.info["source"]["path"]
     if earlier is None or earlier.get("source", {}).get("path", path) == path:
         return
@@ -124,7 +124,7 @@ def _check_same_problems(file: Path, earlier: Mapping[str, Any] | None, task: Ta
         )
 
 
-# ---- the generator: its model is named before it is loaded, and if nothing is missing, it never is
+# ---- the generator: its model has a name before it is loaded, and is loaded only if a response is missing
 
 
 class SamplerHandle(NamedTuple):
@@ -151,7 +151,7 @@ def named_model(path: str) -> Model:
 
 
 def sampler(config: EvalConfig, policy: Model | None = None) -> SamplerHandle:
-    """The generator that the settings name, loaded at most once; `policy` says more of the model than --model."""
+    """The generator of the settings, loaded at most once. `policy` has more settings of the model than --model."""
     if not config.model:
         names = ", ".join(POLICIES)
         raise DiverError(f"--model: name a folder, a hub name, or a bundled policy ({names}); or give a run folder")
@@ -172,11 +172,11 @@ def sampler(config: EvalConfig, policy: Model | None = None) -> SamplerHandle:
 
 
 def load_generator(config: EvalConfig, policy: Model, path: str, name: str) -> Generator:
-    """The generator that the settings name, with its model at `path`.
+    """The generator of the settings, with its model at `path`.
 
-    With vLLM, --extra has options of its engine. They are not part of the keys of stored rows: most say how the work is
-    done, as tensor_parallel_size does, and another may resume. Those that change responses, such as quantization or
-    max_model_len, need an --out of their own.
+    With vLLM, --extra has options of its engine. They are not part of the keys of stored rows: most options, such as
+    tensor_parallel_size, do not change responses, and an evaluation may resume with others. Options that change
+    responses, such as quantization or max_model_len, need another --out.
 
     Raises:
         DiverError: The model cannot be loaded, the server does not answer, or vLLM does not take an option.
@@ -231,8 +231,8 @@ def sampler_metadata(config: EvalConfig) -> dict[str, Any]:
 
 
 def make_tasks(config: EvalConfig, model: SamplerHandle, benchmarks: Sequence[Loaded] | None = None) -> list[Task]:
-    """`benchmarks`, by default those of the settings, for a model; DiverError for whatever cannot be evaluated."""
-    names = [name for part in config.benchmarks.split(",") if (name := part.strip())] or ["countdown"]
+    """Tasks of `benchmarks`, by default those of the settings. DiverError for one that cannot be evaluated."""
+    names = [name for item in config.benchmarks.split(",") if (name := item.strip())] or ["countdown"]
     loaded = [load(name, config.seed or 0, config.limit) for name in names] if benchmarks is None else benchmarks
     tasks = [_task(config, benchmark, model) for benchmark in loaded]
     if repeated := [name for name, n in Counter(task.name for task in tasks).items() if n > 1]:
@@ -251,9 +251,9 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
         grader_for(problem, benchmark.grader).check(problem, f"{benchmark.name}: ")
     template = benchmark.template or model.template(loaded.problems)
     check_used(config.template_variables, template, loaded.problems, "--chat-template-kwargs")
-    # Those of the model's chat template; an endpoint is sent them.
-    of_template = dict(model.policy.chat_template_kwargs) if model.policy else {}
-    variables = {"chat_template_kwargs": of_template} if of_template else {}
+    # Variables of the model's chat template; they are sent to an endpoint.
+    template_kwargs = dict(model.policy.chat_template_kwargs) if model.policy else {}
+    variables = {"chat_template_kwargs": template_kwargs} if template_kwargs else {}
     ks = parse_ks(config.k)
     if benchmark.temperature == 0 and max(config.samples or 1, *ks, 1) > 1:
         raise DiverError(f"{benchmark.name}: temperature 0 is greedy: one response a problem; omit --samples and --k")
@@ -300,20 +300,19 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
 
 
 def _skip_long_prompts(task: Task, model: SamplerHandle, context: int | None) -> Task:
-    """The task without the problems whose prompts fill `context`, by default as many tokens as the model has
-    positions."""
+    """The task without the problems whose prompts fill `context`, by default the number of positions of the model."""
     from diver.sample.policy import load_configuration, positions
 
     if model.policy is None:
         raise DiverError("--skip-long-prompts: an endpoint does not report the length of prompts; omit this flag")
     policy = load_configuration(model.policy)
     longest = (context or positions(policy.config) or sys.maxsize) - 1
-    kept = prompted(task.problems, task.template, policy.tokenizer, longest)
-    if not kept.problems:
+    usable = prompted(task.problems, task.template, policy.tokenizer, longest)
+    if not usable.problems:
         raise DiverError(f"{task.name}: no prompt fits into the context of {model.model}; choose another --template")
     source = task.info["source"]
-    if kept.skipped:
-        note = f"{task.name}: {kept.skipped} of {len(task.problems)} problems are skipped, their prompts are too long"
+    if usable.skipped:
+        note = f"{task.name}: {usable.skipped} of {len(task.problems)} problems are skipped, their prompts are too long"
         source = {**source, "notes": [*source["notes"], note]}
-    info = {**task.info, "source": source, "skipped": kept.skipped}
-    return dataclasses.replace(task, problems=kept.problems, info=info)
+    info = {**task.info, "source": source, "skipped": usable.skipped}
+    return dataclasses.replace(task, problems=usable.problems, info=info)

@@ -42,7 +42,7 @@ NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "turns",
 - logprobs: the sampler's log-probs.
 - grades: how the verifier graded each response (`Rollout.grade`).
 - keys: which responses are the same answer or solution (`Rollout.key`).
-- turns: those of a trajectory (`Rollout.turns`). A response may have just one; a run must have an environment.
+- turns: the turns of a trajectory (`Rollout.turns`). A response may have a single one; a run must have an environment.
 - state: a `State` that is saved with every checkpoint.
 - replay: an update that also trains on rollouts sampled before (`Method.replayed`).
 - start: responses of the policy before training to every problem (`Method.start_samples`).
@@ -88,12 +88,12 @@ class Selection:
 
     @property
     def multiplier(self) -> int:
-        """Rollouts sampled for each one kept."""
+        """Number of sampled rollouts per selected rollout."""
         return 1 if self.keep == "all" else self.samples
 
     @property
     def drops(self) -> bool:
-        """Whether not every sampled rollout is trained on."""
+        """Whether some sampled rollouts are not trained on."""
         return self.keep != "all" or self.outcomes != "all" or self.filter_groups or self.top_p < 1
 
     def select(self, group: Group, threshold: float) -> np.ndarray:
@@ -107,23 +107,23 @@ class Selection:
         correct = reaches(group.outcomes, threshold)
         if self.filter_groups and correct.all() == correct.any():
             return np.zeros_like(correct)
-        kept = {"all": np.ones_like(correct), "correct": correct, "wrong": ~correct}[self.outcomes]
-        return kept & self._by_diversity(group) if self.keep != "all" else kept
+        by_outcome = {"all": np.ones_like(correct), "correct": correct, "wrong": ~correct}[self.outcomes]
+        return by_outcome & self._by_diversity(group) if self.keep != "all" else by_outcome
 
     def most_varied(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups of a batch, of which an update trains on those that `top_p` keeps.
+        """The groups of a batch; an update trains on those that `top_p` selects.
 
-        As in the release, the deviation is that of the sample, and a sum that is short by 0.01 is enough.
+        As in the release, the standard deviation is that of the sample, and the sum may be short by 0.01.
         """
         deviation = np.array([group.outcomes.std(ddof=1) if len(group) > 1 else 0.0 for group in groups])
         order = np.argsort(-deviation, kind="stable")
-        before = deviation[order].cumsum() - deviation[order]
-        enough = (before >= self.top_p * deviation.sum() - 0.01) | (deviation[order] == 0)
+        sums_before = deviation[order].cumsum() - deviation[order]
+        enough = (sums_before >= self.top_p * deviation.sum() - 0.01) | (deviation[order] == 0)
         return left_out(groups, order[enough].tolist())
 
     def _by_diversity(self, group: Group) -> np.ndarray:
-        size, rest = divmod(len(group), self.samples)
-        if rest or not size:
+        size, remainder = divmod(len(group), self.samples)
+        if remainder or not size:
             raise ValueError(
                 f"problem {group.problem.id!r}: a selection of 1 in {self.samples} needs a multiple of "
                 f"{self.samples} rollouts, not {len(group)}"
@@ -208,11 +208,10 @@ class Method:
     """Whether advantages depend on which outcomes reach `threshold`."""
 
     zero_mean: ClassVar[bool] = False
-    """Whether the advantages of every group sum to 0, so that a trainer that subtracts the mean leaves them as they
-    are."""
+    """Whether the advantages of every group sum to 0. A trainer that subtracts the mean then leaves them unchanged."""
 
     any_size: ClassVar[bool] = False
-    """Whether advantages mean the same in groups of any size, so that groups of a batch may differ in theirs."""
+    """Whether advantages mean the same in groups of any size, so that the groups of a batch may differ in size."""
 
     per_token: ClassVar[bool] = False
     """Whether `advantages` gives one advantage for each token of a response."""
@@ -277,7 +276,7 @@ class Method:
         shaped."""
 
     def trains_on(self, group: Group, state: State) -> bool:
-        """Whether an update trains on this sampled group, by what `update_start` entered of its problem."""
+        """Whether an update trains on this sampled group, given what `update_start` entered for its problem."""
         return True
 
     def update_start(self, group: Group, state: State) -> None:
@@ -302,8 +301,12 @@ class Method:
         return self.replay.replayed(state, problems, progress.step) if self.replay.alpha else []
 
     def reweighed(self, found: Sequence[Group], now: Sequence[Group]) -> list[Group]:
-        """The groups that `replayed` gave (`found`), with the log-probs of the policy before the update (`now`) and the
-        advantages that they have in it."""
+        """The replayed groups with their advantages in the update.
+
+        Args:
+            found: the groups that `replayed` returned.
+            now: the same groups with the log-probs of the policy before the update.
+        """
         return admitted(found, now, self.replay.max_drift)
 
     def limited(self, max_tokens: int) -> Self:
@@ -312,9 +315,9 @@ class Method:
         Raises:
             DiverError: the limit of the penalty is above `max_tokens`, so it would never be full.
         """
-        if self.overlong and (given := self.overlong.max_tokens) > max_tokens:
+        if self.overlong and (limit := self.overlong.max_tokens) > max_tokens:
             raise DiverError(
-                f"method.overlong.max_tokens: {given} is above the length limit of a response, {max_tokens}: omit it"
+                f"method.overlong.max_tokens: {limit} is above the length limit of a response, {max_tokens}: omit it"
             )
         if not self.overlong or self.overlong.max_tokens:
             return self
@@ -329,14 +332,14 @@ class Method:
     ) -> list[Group]:
         """The groups to train on: every rollout with its diversity, the parts of its reward, and its advantage.
 
-        They are `trained_on` what `shaped` gives, which keeps the rollouts that a selection leaves out. A group without
-        a selected rollout is left out.
-        Replayed rollouts do not pass through `apply`: the update gets them from `replayed`.
+        This is `trained_on` of what `shaped` returns, without the rollouts that a selection leaves out. A group without
+        a selected rollout is left out. Replayed rollouts do not pass through `apply`: the update gets them from
+        `replayed`.
 
         Args:
             groups: sampled and graded.
             progress: how far the run is, for schedules.
-            decode: turns token ids into text, for methods and metrics that look at a part of a text.
+            decode: turns token ids into text, for methods and metrics that read a part of a text.
             state: the method's state; it is changed in place.
 
         Raises:
@@ -378,19 +381,19 @@ class Method:
             rewards = self._call(self.rewards, group, context)
             if len(rewards) != len(group) or not all(isinstance(reward, Reward) for reward in rewards):
                 raise self._error(group, f"rewards must give {len(group)} Reward, one for each rollout")
-            given = [rollout.reward.other if rollout.reward else 0.0 for rollout in group.rollouts]
-            rewards = [r._replace(other=other) for r, other in zip(rewards, given, strict=True)]
-            if self.outcomes_only and any(given):
+            other_rewards = [rollout.reward.other if rollout.reward else 0.0 for rollout in group.rollouts]
+            rewards = [r._replace(other=other) for r, other in zip(rewards, other_rewards, strict=True)]
+            if self.outcomes_only and any(other_rewards):
                 raise self._error(group, "its advantages are of outcomes alone, so a further reward has no effect")
             if self.overlong:
                 penalties = self.overlong.reward(np.array([r.length for r in group.rollouts]))
                 rewards = [r._replace(length=r.length + p) for r, p in zip(rewards, penalties.tolist(), strict=True)]
             group = group.with_each(reward=rewards)
-            kept = self.selection.select(group, self.threshold)
-            chosen = group.only(kept)
-            done = iter(self._with_advantages(chosen, context).rollouts if chosen else ())
-            pairs = zip(group.rollouts, kept, strict=True)
-            rollouts = tuple(next(done) if k else r.replace(trained=False) for r, k in pairs)
+            selected = self.selection.select(group, self.threshold)
+            chosen = group.only(selected)
+            trained_rollouts = iter(self._with_advantages(chosen, context).rollouts if chosen else ())
+            pairs = zip(group.rollouts, selected, strict=True)
+            rollouts = tuple(next(trained_rollouts) if k else r.replace(trained=False) for r, k in pairs)
             result.append(dataclasses.replace(group, rollouts=rollouts))
         if self.start_samples:
             anchored = [i for i, group in enumerate(sampled) if not self.trains_on(group, context.state)]
@@ -415,13 +418,13 @@ class Method:
             if self.zero_mean and abs(values.sum()) > 1e-6 * max(1.0, np.abs(values).sum()):
                 raise self._error(group, f"its advantages sum to {values.sum():.3g}, so `zero_mean` must be False")
             return group.with_each(advantage=values.tolist(), trained=[True] * len(group))
-        of_tokens = [np.asarray(a, np.float32) for a in advantages]
-        if [(*a.shape,) for a in of_tokens] != [(r.length,) for r in group.rollouts]:
+        token_advantages = [np.asarray(a, np.float32) for a in advantages]
+        if [(*a.shape,) for a in token_advantages] != [(r.length,) for r in group.rollouts]:
             raise self._error(group, "advantages must be an array of each rollout with a number for each token")
-        if not all(np.isfinite(a).all() for a in of_tokens):
+        if not all(np.isfinite(a).all() for a in token_advantages):
             raise self._error(group, "advantages must be finite")
-        means = [float(a.mean()) if a.size else 0.0 for a in of_tokens]
-        return group.with_each(advantage=means, token_advantages=of_tokens, trained=[True] * len(group))
+        means = [float(a.mean()) if a.size else 0.0 for a in token_advantages]
+        return group.with_each(advantage=means, token_advantages=token_advantages, trained=[True] * len(group))
 
     def _call(self, function: Callable[..., Any], group: Group, given: Any) -> Any:
         """Call a function of this method. An error in a file of the user becomes one line that names the file."""
@@ -521,11 +524,11 @@ def with_diversity_reward(outcomes: np.ndarray, diversity: np.ndarray) -> list[R
 
 
 def check_replayed(method: Method, groups: Sequence[Group]) -> Sequence[Group]:
-    """The groups that `Method.replayed` gave. DiverError if an update could not train on one of them."""
+    """The groups that `Method.replayed` returned. DiverError if an update could not train on one of them."""
     for group in groups:
         for i, rollout in enumerate(group.rollouts):
-            known = group.prompt_tokens and rollout.tokens is not None and rollout.length
-            if not known or not math.isfinite(rollout.advantage):
+            complete = group.prompt_tokens and rollout.tokens is not None and rollout.length
+            if not complete or not math.isfinite(rollout.advantage):
                 raise method._error(
                     group, f"replayed rollout {i} needs tokens, the prompt_tokens of its group and a finite advantage"
                 )

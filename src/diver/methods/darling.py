@@ -1,4 +1,4 @@
-"""DARLING (arXiv 2509.02534): the reward of a correct response times the share of its group that is not the same."""
+"""DARLING (arXiv 2509.02534): the reward of a correct response times the fraction of its group that differs."""
 
 from collections import Counter
 from collections.abc import Hashable
@@ -47,19 +47,19 @@ class Darling(Grpo):
     def rewards(self, group: Group, context: Context) -> list[Reward]:
         classes = self._classes(group, context.decode)
         size = Counter(classes)
-        others = np.array([len(group) - size[c] for c in classes]) / max(1, len(group) - 1)
-        discount = 1 - np.maximum(others, self.floor)
+        distinct_share = np.array([len(group) - size[c] for c in classes]) / max(1, len(group) - 1)
+        discount = 1 - np.maximum(distinct_share, self.floor)
         r = group.outcomes
         return with_diversity_reward(r, 0 - r * discount)
 
     def _classes(self, group: Group, decode: Decode | None) -> list[Hashable]:
-        """A label for each response, equal for those that are the same."""
+        """A label for each response. Responses of the same class share a label."""
         if not self.same:
             return [rollout.key for rollout in group.rollouts]
-        same, texts = import_object(self.same, "method.same"), self.diversity.texts(group, decode)
-        what = f"method.same {self.same!r}, problem {group.problem.id!r}"
+        is_same, texts = import_object(self.same, "method.same"), self.diversity.texts(group, decode)
+        subject = f"method.same {self.same!r}, problem {group.problem.id!r}"
         labels = list(range(len(texts)))
         for i, j in combinations(range(len(texts)), 2):
-            if labels[i] != labels[j] and call_own(what, same, texts[i], texts[j]):
+            if labels[i] != labels[j] and call_own(subject, is_same, texts[i], texts[j]):
                 labels = [labels[i] if label == labels[j] else label for label in labels]
         return list(labels)

@@ -56,7 +56,7 @@ class Schedule:
             raise ValueError(f'end must be at most 1 with unit = "run" (a fraction of the run), not {self.end}')
 
     def factor(self, progress: Progress | float) -> float:
-        """What lambda is multiplied by at `progress`: a `Progress`, or the fraction t/T of the run that is done."""
+        """The factor of lambda at `progress`: a `Progress`, or the fraction t/T of the run that is done."""
         if self.kind == "constant":
             return 1.0
         if isinstance(progress, Progress):
@@ -72,8 +72,8 @@ class Schedule:
         if position <= self.start or self.kind == "step":
             return 1.0
         elapsed = (position - self.start) / (self.end - self.start)
-        left = 1 - elapsed if self.kind == "linear" else (1 + math.cos(math.pi * elapsed)) / 2
-        return self.final + (1 - self.final) * left
+        remaining = 1 - elapsed if self.kind == "linear" else (1 + math.cos(math.pi * elapsed)) / 2
+        return self.final + (1 - self.final) * remaining
 
 
 Combine = Literal["mean", "sum"]
@@ -170,13 +170,13 @@ class Diver(ClipHigher):
         return self._smallest_mixed_std(group) if self.std_floor else 0.0
 
     def clipped_fraction(self, groups: Sequence[Group]) -> float:
-        over = [
+        is_clipped = [
             values[is_rewarded(group.outcomes, self.shaping.condition, self.threshold, group.truncated)]
             > (self.diversity_rewards[name].clip_max or self.shaping.clip_max)
             for group in groups
             for name, values in self._intrinsic(group).items()
         ]
-        return float(np.concatenate(over).mean()) if any(o.size for o in over) else 0.0
+        return float(np.concatenate(is_clipped).mean()) if any(flags.size for flags in is_clipped) else 0.0
 
     def _smallest_mixed_std(self, group: Group) -> float:
         """The smallest standard deviation of G outcomes of 0 or 1 that are not all equal.
@@ -272,8 +272,7 @@ def diversity_reward(
     clip_max: float,
     combine: Combine = "mean",
 ) -> np.ndarray:
-    """clip(R_int, 0, sigma), float64 [G]: the weighted mean or sum over the metrics in `rewards`, each under its own
-    sigma.
+    """clip(R_int, 0, sigma), float64 [G]: the weighted mean or sum over the metrics in `rewards`, each with its sigma.
 
     One metric of weight 1 gives the paper's term; the mean of clipped terms is our reading of "combines".
     """

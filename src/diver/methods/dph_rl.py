@@ -1,5 +1,5 @@
-"""DPH-RL (arXiv 2509.07430): a divergence from the starting policy, on its own correct responses, in place of the
-reward.
+"""DPH-RL (arXiv 2509.07430): a divergence from the starting policy, on correct responses of that policy, in place of
+the reward.
 
 A token that the starting policy sampled has u = pi / pi_start. The term is coef times the mean of f(u), and A of such a
 token is minus the derivative of the term by log pi. In the first mini-batch of a step the gradient is that of the
@@ -59,7 +59,7 @@ class DphRl(ClipHigher):
         return self.start_responses
 
     def anchors(self, correct: np.ndarray) -> np.ndarray:
-        """Which responses of the starting policy are trained on, bool [n]: one of a solved problem."""
+        """Which responses of the starting policy are trained on, bool [n]: the first correct one, if it is solved."""
         solved = correct.any() and correct.mean() >= self.solved
         return (np.arange(len(correct)) == correct.argmax()) & solved
 

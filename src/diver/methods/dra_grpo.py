@@ -1,4 +1,4 @@
-"""DRA-GRPO (arXiv 2505.09655): the reward of a response is divided by how much the group says the same."""
+"""DRA-GRPO (arXiv 2505.09655): the reward of a response is divided by its similarity to the group."""
 
 import numpy as np
 

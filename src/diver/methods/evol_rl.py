@@ -53,8 +53,8 @@ def novelty_rewards(cosine: np.ndarray, correct: np.ndarray, tolerance: float = 
 
     n is the novelty, 1 - (m + s) / 2, scaled to 0 .. 1 within the correct ones and within the wrong ones. m is the mean
     similarity to the others of the same class (to all others, if it is alone). s is the largest similarity to any
-    other. Cosines below 0 are taken as 0. n is 1 for one alone in its class, and 1/2 where all of a class are
-    `alike`.
+    other response. Cosines below 0 are taken as 0. n is 1 for a response that is alone in its class, and 1/2 where all
+    of a class are `alike`.
     """
     others = ~np.eye(len(correct), dtype=bool)
     same_class = others & (correct[:, None] == correct)

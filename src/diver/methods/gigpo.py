@@ -61,18 +61,18 @@ def turn_advantages(
         float64 [K] for each of the G trajectories, K its turns of the policy.
     """
     returns = [discounted_returns(turn_rewards(rollout), discount) for rollout in group.rollouts]
-    of_state: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
+    turns_by_state: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
     for i, rollout in enumerate(group.rollouts):
         for t, state in enumerate(anchors(rollout.turns) if rollout.turns else [("start",)]):
             if state is not None:
-                of_state[state].append((i, t))
-    steps = [np.zeros(len(of)) for of in returns]
-    for places in of_state.values():
-        compared = group_advantage(np.array([returns[i][t] for i, t in places]), divisor, tolerance)
-        for (i, t), advantage in zip(places, compared.tolist(), strict=True):
+                turns_by_state[state].append((i, t))
+    steps = [np.zeros(len(trajectory)) for trajectory in returns]
+    for places in turns_by_state.values():
+        advantages = group_advantage(np.array([returns[i][t] for i, t in places]), divisor, tolerance)
+        for (i, t), advantage in zip(places, advantages.tolist(), strict=True):
             steps[i][t] = advantage
-    whole = group_advantage(group.rewards, divisor, tolerance)
-    return [a + weight * step for a, step in zip(whole.tolist(), steps, strict=True)]
+    trajectory_advantages = group_advantage(group.rewards, divisor, tolerance)
+    return [a + weight * step for a, step in zip(trajectory_advantages.tolist(), steps, strict=True)]
 
 
 def discounted_returns(rewards: Sequence[float], discount: float) -> np.ndarray:
@@ -85,25 +85,25 @@ def discounted_returns(rewards: Sequence[float], discount: float) -> np.ndarray:
 
 
 def turn_rewards(rollout: Rollout) -> list[float]:
-    """The reward of each turn of the policy: its own and those of the environment's turns up to the next one.
+    """The reward of each turn of the policy, with those of the environment's turns that follow it.
 
-    Where no turn has a reward, the last turn has that of the trajectory.
+    If no turn has a reward, the last turn has the reward of the trajectory.
     """
-    own: list[float] = []
+    rewards: list[float] = []
     for turn in rollout.turns:
         if turn.by_policy:
-            own.append(0.0)
-        if own:
-            own[-1] += turn.reward or 0.0
-    own = own or [0.0]
+            rewards.append(0.0)
+        if rewards:
+            rewards[-1] += turn.reward or 0.0
+    rewards = rewards or [0.0]
     if all(turn.reward is None for turn in rollout.turns) and rollout.reward is not None:
-        own[-1] = rollout.reward.total
-    return own
+        rewards[-1] = rollout.reward.total
+    return rewards
 
 
 def turn_lengths(rollout: Rollout) -> list[int]:
     """The number of tokens of each turn of the policy. ValueError if it is unknown."""
-    own = [turn.tokens for turn in rollout.turns if turn.by_policy]
-    if any(tokens is None for tokens in own):
+    turn_tokens = [turn.tokens for turn in rollout.turns if turn.by_policy]
+    if any(tokens is None for tokens in turn_tokens):
         raise ValueError("the tokens of its turns are not known: give `tokens` with `masks`")
-    return [len(tokens or ()) for tokens in own] or [rollout.length]
+    return [len(tokens or ()) for tokens in turn_tokens] or [rollout.length]

@@ -50,8 +50,8 @@ class Grpo(Method):
     @property
     def is_plain(self) -> bool:
         """Whether advantages are `group_advantage` of the outcomes, and nothing else is done with a group."""
-        own = {name for kind in type(self).__mro__ if kind not in Grpo.__mro__ for name in vars(kind)}
-        return not self.needs and own.isdisjoint({"rewards", "advantages", "update_state", "apply", "shaped"})
+        overridden = {name for kind in type(self).__mro__ if kind not in Grpo.__mro__ for name in vars(kind)}
+        return not self.needs and overridden.isdisjoint({"rewards", "advantages", "update_state", "apply", "shaped"})
 
 
 @settings
@@ -124,8 +124,8 @@ def group_advantage(
         )
     if alike(r, tolerance):
         return np.zeros_like(r)
-    by = {"std": r.std(), "sample-std": r.std(ddof=1), "mean": r.mean(), "none": 1.0}[divisor]
-    return (r - r.mean()) / max(by, min_std)
+    scale = {"std": r.std(), "sample-std": r.std(ddof=1), "mean": r.mean(), "none": 1.0}[divisor]
+    return (r - r.mean()) / max(scale, min_std)
 
 
 def one_group(rewards: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""max@k (arXiv 2510.23393): the reward of a set of k responses is that of its best, for rewards of any value."""
+"""max@k (arXiv 2510.23393): the reward of a set of k responses is its highest reward, for rewards of any value."""
 
 import math
 from typing import Annotated

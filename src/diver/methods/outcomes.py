@@ -25,10 +25,10 @@ def check_outcomes(method: Method, outcomes: Sequence[float]) -> None:
                     "1 (correct). Divide rewards of 0 and 10 by 10; give (r + 1) / 2 for rewards of -1 and 1"
                 )
     values, threshold = {*finite.values()}, method.threshold
-    asks = method.unit_outcomes or method.counts_correct
-    if asks and len(values) in (1, 2) and (top := max(values)) > 0 and not reaches(top, threshold):
+    needs_correct = method.unit_outcomes or method.counts_correct
+    if needs_correct and len(values) in (1, 2) and (highest := max(values)) > 0 and not reaches(highest, threshold):
         warnings.warn(
             f"method {method.name!r}: no outcome reaches method.threshold = {threshold:g}, and the highest of "
-            f"{len(finite)} is {top:g}; if {top:g} is the reward of a correct response, give 1 instead",
+            f"{len(finite)} is {highest:g}; if {highest:g} is the reward of a correct response, give 1 instead",
             stacklevel=3,
         )

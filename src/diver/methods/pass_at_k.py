@@ -1,4 +1,4 @@
-"""Pass@k Training (arXiv 2508.10751): the reward of a set of k responses is that of its best."""
+"""Pass@k Training (arXiv 2508.10751): the reward of a set of k responses is its highest reward."""
 
 import math
 from typing import Literal

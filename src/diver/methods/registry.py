@@ -51,15 +51,14 @@ CLASSES = {
     "diver-actions": "diver.methods.diver:DiverActions",
     "gigpo": "diver.methods.gigpo:Gigpo",
 }
-"""The methods of this package with a class of their own, which is imported when the method is used."""
+"""The methods of this package that have a class, which is imported when the method is used."""
 DEFAULT = "diver-mix"
 
 
 class Methods(Mapping[str, Callable[[], Method]]):
-    """Name -> what makes the method with its defaults.
+    """Name -> function that makes the method with its defaults.
 
-    The names are those of CLASSES and of the losses that are a method by themselves, and then those that installed
-    packages add.
+    The names are those of CLASSES, of the losses that are a method by themselves, and of installed packages.
     """
 
     def __getitem__(self, name: str) -> Callable[[], Method]:
@@ -81,7 +80,7 @@ METHODS = Methods()
 
 
 def own_losses() -> dict[str, type[PolicyLoss]]:
-    """The losses whose name is that of the method that is GRPO with this loss."""
+    """The losses that are methods by themselves: the method is GRPO with this loss and has its name."""
     return {name: loss for name, loss in LOSSES.items() if name not in CLASSES and name != Grpo().loss.name}
 
 
@@ -103,14 +102,14 @@ def method_named(name: str = DEFAULT, **tables: Any) -> Method:
     default = _find(name, METHODS, Method, "method.name")()
     if tables.get("frame") == "common":
         default = default.in_common_frame()
-    of_loss = tables.pop("loss", {})
-    if not isinstance(of_loss, Mapping):
-        raise DiverError(f"method.loss: is a table; its name is method.loss.name = {of_loss!r:.60}")
-    loss = _loss(default, dict(of_loss))
+    loss_table = tables.pop("loss", {})
+    if not isinstance(loss_table, Mapping):
+        raise DiverError(f"method.loss: is a table; its name is method.loss.name = {loss_table!r:.60}")
+    loss = _loss(default, dict(loss_table))
     method = dataclasses.replace(default, loss=loss)
     for key in tables.keys() - {field.name for field in dataclasses.fields(default)}:
-        if others := [n for n in METHODS if key in {field.name for field in dataclasses.fields(METHODS[n]())}]:
-            raise DiverError(f"method.{key}: {name} has no {key}; {', '.join(others[:3])} have one")
+        if owners := [n for n in METHODS if key in {field.name for field in dataclasses.fields(METHODS[n]())}]:
+            raise DiverError(f"method.{key}: {name} has no {key}; {', '.join(owners[:3])} have one")
     if tables or default.name != name:  # the defaults of a class need no check, which would import pydantic
         table = merge({k: v for k, v in dataclasses.asdict(default).items() if k != "loss"}, {**tables, "name": name})
         method = dataclasses.replace(read(type(default), table, "method"), loss=loss)

@@ -61,7 +61,9 @@ def elliptical_bonus(features: np.ndarray, ridge: float) -> np.ndarray:
 
 
 def sparse_projection(features: int, dimensions: int, random: "np.random.Generator") -> np.ndarray:
-    """A sparse random projection (Li, Hastie and Church 2006), [features, dimensions]; the identity if that is no less.
+    """A sparse random projection (Li, Hastie and Church 2006), [features, dimensions].
+
+    It is the identity if `dimensions` is at least `features`.
 
     A fraction 1 / sqrt(features) of its entries is not 0. These have the size features^(1/4) / sqrt(dimensions) with
     either sign, so squared distances are preserved in the mean.

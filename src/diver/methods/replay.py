@@ -82,13 +82,13 @@ class Replay:
             if rollout.grade is not Grade.CORRECT or rollout.truncated or not rollout.length:
                 continue
             responses = bank.setdefault(name, {"prompt": prompt, "responses": {}})["responses"]
-            found = {**stored(rollout, with_logprobs=self.max_drift > 0), "found": step, "seen": 1}
+            response = {**stored(rollout, with_logprobs=self.max_drift > 0), "found": step, "seen": 1}
             if self.keep == "latest":
-                responses[str(int(next(reversed(responses), "0")) + 1)] = found
+                responses[str(int(next(reversed(responses), "0")) + 1)] = response
             elif (solution := solution_of(rollout)) in responses:
                 responses[solution]["seen"] += 1
             elif len(responses) < self.capacity:
-                responses[solution] = found
+                responses[solution] = response
             if len(responses) > self.capacity:
                 del responses[next(iter(responses))]
 
@@ -151,14 +151,14 @@ class Replay:
 def solution_of(rollout: Rollout) -> str:
     """A key that is equal for correct responses with the same solution.
 
-    It is that of the verifier, if the verifier distinguishes solutions, as an environment does by the actions.
-    Otherwise it is a digest of the answer and of the set of formulas before it, without white space. Responses with the
-    same answer and no formula are one solution.
+    It is the verifier's key, if the verifier distinguishes solutions; an environment does so by the actions. Otherwise
+    it is a digest of the answer and of the set of formulas before it, without white space. Responses with the same
+    answer and no formula are one solution.
     """
     if rollout.solution is not None:
         return rollout.solution
     text = rollout.until_answer
-    written = formulas(text, ignore_space=True) | {"".join(found.split()) for found in _EQUALITY.findall(text)}
+    written = formulas(text, ignore_space=True) | {"".join(equality.split()) for equality in _EQUALITY.findall(text)}
     return hashlib.blake2b("\n".join([rollout.key or "", *sorted(written)]).encode(), digest_size=16).hexdigest()
 
 
@@ -167,7 +167,7 @@ def admitted(found: Sequence[Group], now: Sequence[Group], max_drift: float) -> 
 
     Args:
         found: the groups with the log-probs that their responses had when they were found.
-        now: the same with the log-probs of the policy before the update.
+        now: the same groups with the log-probs of the policy before the update.
         max_drift: maximum mean of the squared difference over the tokens of a response; 0 is no limit.
     """
     if not max_drift:
@@ -194,8 +194,8 @@ def replay_metrics(groups: Sequence[Group], replayed: float, sampled: float) -> 
     """Metrics of the replayed groups, whose log-probs are those of the policy at the start of the update.
 
     `replayed` and `sampled` are sums of weight times |advantage|, over the tokens of the replayed and of the sampled
-    groups. replay/gradient_share is the replayed part of both sums. replay/logprob is the mean over the rollouts of the
-    mean log-prob of a token.
+    groups. replay/gradient_share is the fraction of the total that is replayed. replay/logprob is the mean over the
+    rollouts of the mean log-prob of a token.
     """
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     metrics = {
@@ -212,7 +212,7 @@ def replay_metrics(groups: Sequence[Group], replayed: float, sampled: float) -> 
 
 
 def stored(rollout: Rollout, *, with_logprobs: bool) -> dict[str, Any]:
-    """What a state stores of a rollout, whose arrays are of int32.
+    """What a state stores of a rollout, as int32 arrays.
 
     Its tokens with their mask are [S]: an id, or ~id where the environment wrote.
     """
@@ -222,7 +222,7 @@ def stored(rollout: Rollout, *, with_logprobs: bool) -> dict[str, Any]:
 
 
 def restored(response: dict[str, Any], **known: Any) -> Rollout:
-    """The rollout that was `stored`, with zeros for log-probs that were not; `known` are further attributes."""
+    """The `stored` rollout, with zeros if its log-probs were not stored; `known` are further attributes."""
     tokens = response["tokens"]
     turns = turns_of_tokens(np.where(tokens < 0, ~tokens, tokens).tolist(), tokens >= 0)
     logprobs = response.get("logprobs", np.zeros((tokens >= 0).sum(), np.int32)).view(np.float32)

@@ -1,5 +1,4 @@
-"""After UCPO (arXiv 2605.00365): the advantage of the correct responses is shared out in favour of the unlikely
-ones."""
+"""After UCPO (arXiv 2605.00365): unlikely correct responses get a larger share of the advantage."""
 
 import numpy as np
 
@@ -37,8 +36,8 @@ class Ucpo(Grpo):
         correct = np.flatnonzero(self.correct(group))
         if not len(correct):
             return a
-        if not alike(np.array(given := group.outcomes[correct].tolist()), self.tolerance):
-            raise self._error(group, f"correct responses need equal outcomes, not {given}: their sum is shared out")
+        if not alike(np.array(outcomes := group.outcomes[correct].tolist()), self.tolerance):
+            raise self._error(group, f"correct responses need equal outcomes, not {outcomes}: their sum is shared out")
         logprob = mean_logprobs(group)[correct]
         q = np.exp(logprob - logprob.max())
         inverse = 1 / np.maximum(q / q.sum(), 1e-6)

@@ -1,4 +1,4 @@
-"""Unlikeliness reward (arXiv 2506.02355): of the correct responses the likely ones have less reward."""
+"""Unlikeliness reward (arXiv 2506.02355): likely correct responses have less reward than unlikely ones."""
 
 import numpy as np
 
