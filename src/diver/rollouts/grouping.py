@@ -43,14 +43,14 @@ def grouped(
         waiting.setdefault((*origin, part.key), []).append(part._replace(key=""))  # a key may be long
         for column, value in (part.ids or {}).items():
             of_id = hash((problem.source, problem.meta.get("by"), column, value))
-            known = column in not_ids or column in CONTEXTS  # one passage may have several questions
-            if not known and prompts.setdefault(of_id, hash(part.key)) != hash(part.key):
+            exempt = column in not_ids or column in CONTEXTS  # one passage may have several questions
+            if not exempt and prompts.setdefault(of_id, hash(part.key)) != hash(part.key):
                 not_ids.add(column)
         chars += part.group.characters
         while chars > open_chars and len(waiting) > 1:
-            for complete in _problems(waiting.pop(next(iter(waiting))), not_ids, names, notes, path):
-                chars -= complete.characters
-                yield complete
+            for group in _problems(waiting.pop(next(iter(waiting))), not_ids, names, notes, path):
+                chars -= group.characters
+                yield group
     for parts in waiting.values():
         yield from _problems(parts, not_ids, names, notes, path)
 
@@ -59,36 +59,36 @@ def _problems(
     parts: Sequence[Part], not_ids: set[str], names: dict[str, str], notes: list[str], path: object
 ) -> Iterator[Group]:
     """A group per problem of parts with one key."""
-    prompt, written = str(parts[0].group.problem.prompt), parts[0].prompt
+    prompt, prompt_digest = str(parts[0].group.problem.prompt), parts[0].prompt
     splits = all(part.ids is not None for part in parts)
     column, by_id = _by_id(parts, not_ids) if splits else ("", {None: [*parts]})
     if len(by_id) > 1:
         _note(notes, f"{path}: different problems have the same prompt", f"column {column!r} tells them apart", prompt)
-    answers = {_answer(of_id) for of_id in by_id.values()}
+    answers = {_answer(same_id) for same_id in by_id.values()}
     # An id such as verl's `uid` is another one at every step, so the answers name the problems where they can.
     use_id = any(part.certain == column for part in parts) or "" in answers or len(answers) < len(by_id)
-    for value, of_id in by_id.items():
+    for value, same_id in by_id.items():
         by_answer: dict[str, list[Part]] = {}
-        for part in of_id:
+        for part in same_id:
             by_answer.setdefault(part.group.problem.answer.strip(), []).append(part)
         if several := _several([*by_answer]):
             what = f"{path}: one {'prompt' if splits else 'group'} has different reference answers"
             shown = f"{several[0][:40]!r} and {several[1][:40]!r}"
             _note(notes, what, shown + ", which tell problems apart" * splits, prompt)
         if not (splits and several):
-            by_answer = {"": of_id}
-            if unshared := _unshared(of_id, not_ids) if splits and len(by_id) == 1 else "":
+            by_answer = {"": same_id}
+            if unshared := _unshared(same_id, not_ids) if splits and len(by_id) == 1 else "":
                 what = f"{path}: column {unshared!r} has another value in every response to a prompt"
                 _note(notes, what, f"read as one problem; --problem {unshared} reads a problem for each value", prompt)
-            elif splits and (varied := _varied(of_id)):
+            elif splits and (varied := _varied(same_id)):
                 what = f"{path}: column {varied!r} differs between the responses to a prompt"
                 _note(notes, what, f"read as one problem; --problem {varied} reads a problem for each value", prompt)
-        for of_answer in by_answer.values():
-            files = [*dict.fromkeys(part.file for part in of_answer)]
-            if _are_apart(files, of_answer[0]) and not any("runs are read as those of one" in note for note in notes):
+        for same_answer in by_answer.values():
+            files = [*dict.fromkeys(part.file for part in same_answer)]
+            if _are_apart(files, same_answer[0]) and not any("runs are read as those of one" in note for note in notes):
                 what = f"{path}: responses to one problem are in several files"
                 _note(notes, what, f"such as {files[0]} and {files[1]}; name each file to keep them apart", prompt)
-            yield _merged(of_answer, names, (written or prompt, value if use_id else None))
+            yield _merged(same_answer, names, (prompt_digest or prompt, value if use_id else None))
 
 
 def _answer(parts: Sequence[Part]) -> str:
@@ -98,8 +98,8 @@ def _answer(parts: Sequence[Part]) -> str:
 
 def _several(answers: Sequence[str]) -> list[str]:
     """The different answers, if there are several that say something."""
-    known = [answer for answer in dict.fromkeys(answers) if answer]
-    return known if len(known) > 1 else []
+    distinct = [answer for answer in dict.fromkeys(answers) if answer]
+    return distinct if len(distinct) > 1 else []
 
 
 def _by_id(parts: Sequence[Part], not_ids: set[str]) -> tuple[str, dict[int | None, list[Part]]]:
@@ -115,7 +115,7 @@ def _by_id(parts: Sequence[Part], not_ids: set[str]) -> tuple[str, dict[int | No
         by_id: dict[int | None, list[Part]] = {}
         for part in parts:
             by_id.setdefault((part.ids or {}).get(column), []).append(part)
-        sizes = [sum(len(part.group) for part in of) for value, of in by_id.items() if value is not None]
+        sizes = [sum(len(part.group) for part in members) for value, members in by_id.items() if value is not None]
         always = column == certain or column in COLUMNS["passages"]
         if len(sizes) > 1 and (always or (column not in not_ids and max(sizes) > 1)):
             return column, by_id

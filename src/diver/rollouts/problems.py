@@ -69,8 +69,8 @@ def group_row(group: Group, ks: Sequence[int] = (), threshold: float = 0.5) -> d
     names = group.rollouts[0].diversity
     several = len(group) > 1
     row = {name: float(np.mean([r.diversity[name] for r in group.rollouts])) if several else np.nan for name in names}
-    known, correct = int((~np.isnan(group.outcomes)).sum()), int(reaches(group.outcomes, threshold).sum())
-    row |= {f"pass@{k}": float(pass_at_k(known, correct, k)) for k in ks}
+    scored, correct = int((~np.isnan(group.outcomes)).sum()), int(reaches(group.outcomes, threshold).sum())
+    row |= {f"pass@{k}": float(pass_at_k(scored, correct, k)) for k in ks}
     row |= pair_values(correct_of(group, threshold))
     return {**row, "words": float(np.mean([len(response.split()) for response in group.responses]))}
 
@@ -91,13 +91,13 @@ def pair_values(correct: Sequence[Rollout]) -> dict[str, float]:
         return values
     solutions = [r.solution for r in correct]
     texts = [r.until_answer for r in correct]
-    written = [formulas(text) for text in texts]
+    formula_sets = [formulas(text) for text in texts]
     if None not in solutions:
         values["pair_diversity"] = pair_diversity([*Counter(solutions).values()])
     elif all(r.turns and r.actions for r in correct):
         values["pair_diversity"] = pair_diversity([*Counter(map(action_key, correct)).values()])
-    elif any(written):
-        counts = Counter(map(same_formulas, texts, written))
+    elif any(formula_sets):
+        counts = Counter(map(same_formulas, texts, formula_sets))
         values["pair_diversity:formulas"] = pair_diversity([*counts.values()])
     else:
         n = len(texts[:LARGEST])
@@ -132,14 +132,14 @@ def summary(table: ProblemTable) -> Mapping[str, Estimate]:
     The diversity of correct pairs is that of the kind that most problems have.
     """
     kind = kind_of_pairs([table.columns])
-    known = [name for name, v in table.columns.items() if not np.isnan(v).all()]
-    return {name: estimate(name, table.columns[name]) for name in known if name == kind or name not in PAIR_KINDS}
+    names = [name for name, v in table.columns.items() if not np.isnan(v).all()]
+    return {name: estimate(name, table.columns[name]) for name in names if name == kind or name not in PAIR_KINDS}
 
 
 def kind_of_pairs(tables: Sequence[Mapping[str, ArrayLike]]) -> str | None:
     """The kind of `PAIR_KINDS` that most values in these tables have; None if no two correct responses are known."""
-    found = {kind: sum(support_of(table[kind]) for table in tables if kind in table) for kind in PAIR_KINDS}
-    return max(found, key=lambda kind: found[kind]) if any(found.values()) else None
+    supports = {kind: sum(support_of(table[kind]) for table in tables if kind in table) for kind in PAIR_KINDS}
+    return max(supports, key=lambda kind: supports[kind]) if any(supports.values()) else None
 
 
 def support_of(values: ArrayLike) -> int:
@@ -160,8 +160,8 @@ def pair_columns(
 
 def estimate(name: str, values: ArrayLike) -> Estimate:
     """The mean of values by that name with its 95 % interval, which has no end where none of them can lie."""
-    found = interval(values, bounds_of(name.partition(":")[0]))
-    return found.within(*RANGES[name]) if name in RANGES else found
+    mean = interval(values, bounds_of(name.partition(":")[0]))
+    return mean.within(*RANGES[name]) if name in RANGES else mean
 
 
 def title(name: str) -> str:
@@ -190,12 +190,12 @@ def outcome_values(group: Group, threshold: float) -> dict[str, float]:
     """
     outcomes = group.outcomes
     right = reaches(outcomes, threshold)
-    size, correct, known = len(group), int(right.sum()), int((~np.isnan(outcomes)).sum())
-    values = {"reward/outcome": float(np.nanmean(outcomes)) if known else math.nan}
-    values |= {f"pass@{k}": float(pass_at_k(known, correct, k)) for k in powers(size)}
-    if size == known > 1:
+    size, correct, scored = len(group), int(right.sum()), int((~np.isnan(outcomes)).sum())
+    values = {"reward/outcome": float(np.nanmean(outcomes)) if scored else math.nan}
+    values |= {f"pass@{k}": float(pass_at_k(scored, correct, k)) for k in powers(size)}
+    if size == scored > 1:
         kinds = {"solve_all": correct == size, "mixed": 0 < correct < size, "solve_none": correct == 0}
-        values |= {f"group/{name}": float(is_so) for name, is_so in kinds.items()}
+        values |= {f"group/{name}": float(holds) for name, holds in kinds.items()}
     by_rollout = {
         "policy/entropy": [entropy(r) for r in group.rollouts],
         "response/length_mean": [_length(r) for r in group.rollouts],
@@ -203,12 +203,12 @@ def outcome_values(group: Group, threshold: float) -> dict[str, float]:
         "response/words": [float(len(r.response.split())) for r in group.rollouts],
         "response/truncated": [float(r.truncated) for r in group.rollouts],
     }
-    parts = {"": np.full(size, True), f":{RIGHT}": right, f":{WRONG}": ~right & ~np.isnan(outcomes)}
+    masks = {"": np.full(size, True), f":{RIGHT}": right, f":{WRONG}": ~right & ~np.isnan(outcomes)}
     for name, numbers in by_rollout.items():
         column = np.array(numbers)
-        for suffix, part in parts.items():
-            if (chosen := part & ~np.isnan(column)).any():
-                values[f"{name}{suffix}"] = float(column[chosen].mean())
+        for suffix, mask in masks.items():
+            if (rows := mask & ~np.isnan(column)).any():
+                values[f"{name}{suffix}"] = float(column[rows].mean())
     return values
 
 
@@ -229,7 +229,7 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
     outcomes = group.outcomes[:LARGEST]
     right = reaches(outcomes, threshold)
     dissimilarity = textual_dissimilarity(texts)
-    written = [formulas(text) for text in texts]
+    formula_sets = [formulas(text) for text in texts]
 
     def mean(chosen: np.ndarray) -> float:
         n = int(chosen.sum())
@@ -238,19 +238,19 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
     correct = [r for r, is_right in zip(rollouts, right, strict=True) if is_right]
     values = {
         "diversity/textual": mean(np.ones(len(texts), dtype=bool)),
-        "diversity/equational": float(np.mean(unique_fractions(written))) if len(texts) > 1 else math.nan,
+        "diversity/equational": float(np.mean(unique_fractions(formula_sets))) if len(texts) > 1 else math.nan,
         f"diversity/textual:{RIGHT}": mean(right),
         f"diversity/textual:{WRONG}": mean(~right & ~np.isnan(outcomes)),
         **pair_values(correct),
     }
-    if known := int((~np.isnan(outcomes)).sum()):
+    if scored := int((~np.isnan(outcomes)).sum()):
         solutions = [
             action_key(r) if r.turns and r.actions else same_formulas(t, f)
-            for r, t, f, is_right in zip(rollouts, texts, written, right, strict=True)
+            for r, t, f, is_right in zip(rollouts, texts, formula_sets, right, strict=True)
             if is_right
         ]
         counts = [*Counter(solutions).values()]
-        values |= {f"distinct@{k}": distinct_at_k(known, counts, k) for k in powers(len(texts))}
+        values |= {f"distinct@{k}": distinct_at_k(scored, counts, k) for k in powers(len(texts))}
     return values
 
 
@@ -268,11 +268,11 @@ def _length(rollout: Rollout) -> float:
 
 def estimate_of(table: pd.DataFrame, name: str) -> Estimate | None:
     """A value of groups over problems, with its interval; None if it is not known of any."""
-    if name not in table or (known := table[name].dropna()).empty:
+    if name not in table or (cells := table[name].dropna()).empty:
         return None
-    values = by_problem(table["problem"][known.index], known)
-    room, _, measure = name.rpartition("/")
-    return interval(values, (0.0, 1.0)) if room == "group" else estimate(measure.partition(":")[0], values)
+    values = by_problem(table["problem"][cells.index], cells)
+    section, _, measure = name.rpartition("/")
+    return interval(values, (0.0, 1.0)) if section == "group" else estimate(measure.partition(":")[0], values)
 
 
 def shared_ks(tables: Iterable[pd.DataFrame], kind: str) -> list[int]:
@@ -280,8 +280,8 @@ def shared_ks(tables: Iterable[pd.DataFrame], kind: str) -> list[int]:
     largest, if it is above 1."""
     counts = Counter[int]()
     for table in tables:
-        known = table.filter(like=f"{kind}@").count()
-        counts.update({int(name.partition("@")[2]): n for name, n in known[known > 0].items()})
+        supports = table.filter(like=f"{kind}@").count()
+        counts.update({int(name.partition("@")[2]): n for name, n in supports[supports > 0].items()})
     ks = sorted(k for k, n in counts.items() if 2 * n > max(counts.values()))
     if kind == "distinct":
         return [k for k in ks[-1:] if k > 1]
