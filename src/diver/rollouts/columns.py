@@ -54,8 +54,8 @@ class Columns:
 
     def named(self) -> dict[str, str]:
         """The columns that the user names, of settings that have others, too."""
-        given = {field.name: getattr(self, field.name) for field in fields(Columns) if field.name != "keep_prompt"}
-        return {name: path for name, path in given.items() if path}
+        paths = {field.name: getattr(self, field.name) for field in fields(Columns) if field.name != "keep_prompt"}
+        return {name: path for name, path in paths.items() if path}
 
 
 class File(NamedTuple):

@@ -31,10 +31,10 @@ def with_special_tokens(text: Any, environment: str = "") -> Any:
         return _within_one_turn(text, OBSERVED.get(environment, ""))
     begins, role_ends, ends = places[min(places)]
     first, *later = text.split(begins)
-    named = [("assistant", "", first), *(piece.partition(role_ends) for piece in later)]
+    turns = [("assistant", "", first), *(piece.partition(role_ends) for piece in later)]
     messages = [
         {"role": role.strip() or "user", "content": content.strip().removesuffix(ends).strip()}
-        for role, _, content in named
+        for role, _, content in turns
     ]
     return messages if messages[-1]["content"] else messages[:-1]
 
@@ -44,13 +44,13 @@ def _within_one_turn(text: str, tag: str) -> Any:
     opener, closer = f"<{tag}>", f"</{tag}>"
     if not tag or opener not in text:
         return text
-    said, *answered = text.split(opener)
-    messages: Messages = [{"role": "assistant", "content": said.strip()}]
-    for piece in answered:
-        answer, closed, said = piece.partition(closer)
+    policy_text, *pieces = text.split(opener)
+    messages: Messages = [{"role": "assistant", "content": policy_text.strip()}]
+    for piece in pieces:
+        answer, closed, policy_text = piece.partition(closer)
         messages.append({"role": "environment", "content": opener + answer + closed})
-        if said.strip():
-            messages.append({"role": "assistant", "content": said.strip()})
+        if policy_text.strip():
+            messages.append({"role": "assistant", "content": policy_text.strip()})
     return messages
 
 
@@ -62,11 +62,11 @@ def without_special_tokens(text: Any) -> Any:
     if not isinstance(text, str) or not ANSWERED.search(text):
         return text
     messages: Messages = []
-    said, *answered = ANSWERED.split(text)
-    messages.append({"role": "assistant", "content": said})
-    for piece in answered:
-        answers, goes_on, said = piece.partition(END + GOES_ON)
-        messages += [{"role": "tool", "content": one} for one in answers.removesuffix(END).split(ANSWER)]
-        if goes_on and said:
-            messages.append({"role": "assistant", "content": said})
+    policy_text, *pieces = ANSWERED.split(text)
+    messages.append({"role": "assistant", "content": policy_text})
+    for piece in pieces:
+        answers, goes_on, policy_text = piece.partition(END + GOES_ON)
+        messages += [{"role": "tool", "content": answer} for answer in answers.removesuffix(END).split(ANSWER)]
+        if goes_on and policy_text:
+            messages.append({"role": "assistant", "content": policy_text})
     return messages

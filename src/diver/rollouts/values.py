@@ -36,7 +36,7 @@ def unwrapped(value: Any) -> Any:
     """Messages as LangChain stores them as plain turns: `{"lc": 1, "id": [..., "AIMessage"], "kwargs": ...}` of
     `dumpd`, and `{"type": "ai", "data": ...}` of `messages_to_dict`; other values as they are."""
     if isinstance(value, list):
-        return [*map(unwrapped, value)] if any(isinstance(one, Mapping) for one in value) else value
+        return [*map(unwrapped, value)] if any(isinstance(item, Mapping) for item in value) else value
     if not isinstance(value, Mapping):
         return value
     if value.get("type") == "constructor" and isinstance(turn := value.get("kwargs"), Mapping):
@@ -62,11 +62,11 @@ def responses(value: Any) -> list[Any]:
     it into a `body`.
     """
     if isinstance(value, list) and not is_turns(value):
-        return [one for item in value for one in (responses(item) if isinstance(item, Mapping) else [item])]
+        return [response for item in value for response in (responses(item) if isinstance(item, Mapping) else [item])]
     if isinstance(value, Mapping):
         value = value["body"] if isinstance(value.get("body"), Mapping) else value
-        several = next((value[name] for name in SEVERAL if isinstance(value.get(name), list)), None)
-        return [value] if several is None else several or [None]
+        choices = next((value[name] for name in SEVERAL if isinstance(value.get(name), list)), None)
+        return [value] if choices is None else choices or [None]
     return [value]
 
 
@@ -78,30 +78,30 @@ def text(value: Any, where: str) -> str:
         if is_parts(value):
             return content_text(value)
         return "\n".join(map(turn_text, response_turns(value)))
-    found = _text_of_object(value, where) if isinstance(value, Mapping) else value
-    if found is None and value.get("error") is not None:
+    content = _text_of_object(value, where) if isinstance(value, Mapping) else value
+    if content is None and value.get("error") is not None:
         return ""
-    if not isinstance(found, str):
+    if not isinstance(content, str):
         raise DiverError(f"{where}: a response must be a text, not {value!r:.60}")
-    return found
+    return content
 
 
 def turns(value: Any, where: str) -> tuple[Turn, ...]:
     """The turns of a chat with an environment or with calls of tools; empty for every other response."""
     if not is_turns(value) or is_parts(value):
         return ()
-    own = {id(turn) for turn in response_turns(value)}
+    response_ids = {id(turn) for turn in response_turns(value)}
     try:
-        found = turns_of(_message(turn, id(turn) in own) for turn in value)
+        parsed = turns_of(_message(turn, id(turn) in response_ids) for turn in value)
     except ValueError as error:
         raise DiverError(f"{where}, {error}") from None
-    return found if any(not turn.by_policy or turn.actions for turn in found) else ()
+    return parsed if any(not turn.by_policy or turn.actions for turn in parsed) else ()
 
 
 def _message(turn: Mapping[str, Any], own: bool) -> dict[str, Any]:
     """A turn as `turns_of` reads it; `own` says that its text is part of the response."""
-    who, said = speaker(turn), turn_text(turn) or content_text(turn.get("output"))
-    calls, content = (said and [said], "") if who in CALLERS else (turn.get("tool_calls"), said)
+    who, words = speaker(turn), turn_text(turn) or content_text(turn.get("output"))
+    calls, content = (words and [words], "") if who in CALLERS else (turn.get("tool_calls"), words)
     return {
         **{name: turn[name] for name in CALLS if name in turn},
         "role": POLICY if own or who in ASSISTANT | CALLERS | ITEMS.keys() else who,
@@ -149,9 +149,9 @@ def _text_of_object(value: Mapping[str, Any], where: str) -> str | None:
 
 def finish_reasons(value: Any) -> list[Any]:
     """Why an object of an API says that the response ended."""
-    found = value if isinstance(value, Mapping) else {}
+    fields = value if isinstance(value, Mapping) else {}
     names = ("finish_reason", "finishReason", "stop_reason")
-    return [*map(found.get, names), table(found, "incomplete_details").get("reason")]
+    return [*map(fields.get, names), table(fields, "incomplete_details").get("reason")]
 
 
 def prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
@@ -191,8 +191,8 @@ def content_text(content: Any) -> str:
     kind = content.get("type", "text")
     if kind == "tool_result":  # Anthropic's
         return content_text(content.get("content"))
-    found = content.get("text") if kind in TEXTS else content.get("refusal") if kind == "refusal" else None
-    return str((found.get("value") if isinstance(found, Mapping) else found) or "")
+    body = content.get("text") if kind in TEXTS else content.get("refusal") if kind == "refusal" else None
+    return str((body.get("value") if isinstance(body, Mapping) else body) or "")
 
 
 def identity(value: Any) -> str | int | None:
@@ -263,5 +263,5 @@ def by_token(value: Any) -> np.ndarray | None:
     if not isinstance(value, list) or not value:
         return None
     with np.errstate(over="ignore"):
-        found = np.array(list(map(number, value)), dtype=np.float32)
-    return found if np.isfinite(found).all() else None
+        logprobs = np.array(list(map(number, value)), dtype=np.float32)
+    return logprobs if np.isfinite(logprobs).all() else None
