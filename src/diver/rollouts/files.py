@@ -60,17 +60,17 @@ def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[
     if not path.is_dir():
         raise DiverError(no_file(path))
     folder = next((path / name for name in FOLDERS if (path / name).is_dir()), path)
-    found, notes = _of_training(folder, sorted(_candidates(folder)))
+    paths, notes = _of_training(folder, sorted(_candidates(folder)))
     packed = sorted(p for p in folder.rglob("*") if p.suffix in PACKED and p.with_suffix("").suffix in READERS)
     if packed:
         notes.append(
             f"{folder}: {len(packed)} compressed files left out, such as {packed[0]}; unpack them to read them"
         )
-    runs = sorted({p for file in found for p in file.parents if p.name in FOLDERS and folder in p.parents})
+    runs = sorted({p for file in paths for p in file.parents if p.name in FOLDERS and folder in p.parents})
     if len(runs) > 1:
-        said = f"rollouts of {len(runs)} runs are read as those of one, such as {runs[0]} and {runs[-1]}"
-        notes.append(f"{folder}: {said}; name each run to tell them apart")
-    files = [*_found(found, folder)]
+        note = f"rollouts of {len(runs)} runs are read as those of one, such as {runs[0]} and {runs[-1]}"
+        notes.append(f"{folder}: {note}; name each run to tell them apart")
+    files = [*_found(paths, folder)]
     if not files:
         raise DiverError(f"{folder}: no {' or '.join(READERS)} file of rollouts in this folder")
     if steps:
@@ -84,11 +84,11 @@ def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[
 
 def _copies(files: Iterable[RolloutFile]) -> Iterator[str]:
     """A note for the first file that is a copy of another one of its step, whose responses then count twice."""
-    known: dict[tuple[int | None, int], Path] = {}
+    originals: dict[tuple[int | None, int], Path] = {}
     for file in files:
-        other = known.setdefault((file.step, file.size), file.path)
-        if other != file.path and file.size and filecmp.cmp(other, file.path, shallow=False):
-            yield f"{file.path}: a copy of {other}, so that its responses count twice"
+        original = originals.setdefault((file.step, file.size), file.path)
+        if original != file.path and file.size and filecmp.cmp(original, file.path, shallow=False):
+            yield f"{file.path}: a copy of {original}, so that its responses count twice"
             return
 
 
@@ -118,13 +118,13 @@ def check_written(written: Iterable[Path], paths: Iterable[Path], mine: bool) ->
 def _found(paths: Iterable[Path], folder: Path) -> Iterator[RolloutFile]:
     for path in paths:
         with suppress(FileNotFoundError):  # deleted since the folder was listed
-            about = path.stat()
+            stat = path.stat()
             names = [path.stem, *(p.name for p in path.parents if folder in p.parents)]
             step, by_word = (
-                next((int(found[1]) for name in names if (found := number.fullmatch(name))), None)
+                next((int(match[1]) for name in names if (match := number.fullmatch(name))), None)
                 for number in (_NUMBER, _NUMBER_BY_WORD)
             )
-            yield RolloutFile(path, step, by_word, about.st_size, about.st_mtime_ns)
+            yield RolloutFile(path, step, by_word, stat.st_size, stat.st_mtime_ns)
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
@@ -169,8 +169,8 @@ def _of_training(folder: Path, files: list[Path]) -> tuple[list[Path], list[str]
 
 def _selected(steps: str, last: int) -> Callable[[int], bool]:
     ranges = []
-    for part in steps.replace("last", str(last)).split(","):
-        ends = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+    for span in steps.replace("last", str(last)).split(","):
+        ends = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", span)
         if ends is None:
             raise DiverError(f"--steps {steps}: must be numbers such as 100, or 1,50-60,last")
         ranges.append(range(int(ends[1]), int(ends[2] or ends[1]) + 1))

@@ -52,8 +52,8 @@ def _logtree_attempts(root: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     attempt: dict[str, Any] = {}
     sections = (node for node in _nodes(root) if table(node).get("tag") == "section")
     for section in sections:
-        inside = (node for node in section.get("children", ()) if isinstance(node, Mapping))
-        title = _text(next((node for node in inside if str(node.get("tag", "")).startswith("h")), None))
+        children = (node for node in section.get("children", ()) if isinstance(node, Mapping))
+        title = _text(next((node for node in children if str(node.get("tag", "")).startswith("h")), None))
         messages = next((table(n, "data").get("messages") for n in _nodes(section) if table(n, "data")), None)
         if title == "Prompt":
             attempt = {"prompt": messages}
@@ -82,11 +82,11 @@ def _eval(path: Path) -> Rows:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             samples = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
-            about = next((name for name in ("header.json", "_journal/start.json") if name in names), "")
-            sizes = [archive.getinfo(name).file_size for name in filter(None, [about, *samples])]
+            header_name = next((name for name in ("header.json", "_journal/start.json") if name in names), "")
+            sizes = [archive.getinfo(name).file_size for name in filter(None, [header_name, *samples])]
             _check_size(path, "it", sum(sizes), UNPACKED)
             _check_size(path, "one of its files", max(sizes, default=0), UNPACKED_MEMBER)
-            header = json.loads(_member(archive, about)) if about else {}
+            header = json.loads(_member(archive, header_name)) if header_name else {}
             for name in samples:
                 yield f"{path}, {name}", _of_log(json.loads(_member(archive, name)), header)
     except (*DAMAGED, TypeError) as error:
@@ -110,8 +110,8 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     name_length, extra_length = struct.unpack("<HH", archive.fp.read(30)[26:])
     archive.fp.seek(name_length + extra_length, 1)
     stream, content = CompressedInputStream(BufferReader(archive.fp.read(info.compress_size)), "zstd"), bytearray()
-    while part := stream.read(1 << 20):
-        content += part
+    while chunk := stream.read(1 << 20):
+        content += chunk
         if len(content) > UNPACKED_MEMBER:
             raise zipfile.BadZipFile(f"{name} unpacks to more than it says")
     return bytes(content)
@@ -173,5 +173,5 @@ def rows_within(path: Path, size: int) -> int | None:
     if path.suffix != ".jsonl":
         return None
     with path.open("rb") as lines:
-        read = (len(line) for line in lines if line.strip())
-        return max(1, sum(1 for _ in takewhile(lambda total: total <= size, accumulate(read))))
+        sizes = (len(line) for line in lines if line.strip())
+        return max(1, sum(1 for _ in takewhile(lambda total: total <= size, accumulate(sizes))))

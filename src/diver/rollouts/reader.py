@@ -119,21 +119,21 @@ def read_rollouts(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -
         )
     reader = Reader(columns, notes, in_folder=len(files) > 1)
     shown = progress(files, f"read {path.name}", "file") if size > LARGE and len(files) > 1 else files
-    found = grouped((part for file in shown for part in reader.parts(file)), {}, reader.notes, path)
-    groups = list(found)
+    group_stream = grouped((part for file in shown for part in reader.parts(file)), {}, reader.notes, path)
+    groups = list(group_stream)
     if not groups:
         raise reader.unread or DiverError("; ".join([f"{path}: empty, not one response", *reader.notes]))
     sizes = [*map(len, groups)]
     span = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     problems = len({(group.problem.source, group.problem.id) for group in groups})
-    about = f"{path}: {', '.join(reader.layouts)}: {sum(sizes)} responses to {problems} problems"
-    about += f" in {len(groups)} groups of {span}"
+    summary = f"{path}: {', '.join(reader.layouts)}: {sum(sizes)} responses to {problems} problems"
+    summary += f" in {len(groups)} groups of {span}"
     scored = sum(rollout.reward is not None for group in groups for rollout in group.rollouts)
-    about += "" if scored == sum(sizes) else f", {scored or 'none'} with an outcome"
-    about += f"; outcome: {', '.join(reader.outcomes)}" if reader.outcomes else ""
+    summary += "" if scored == sum(sizes) else f", {scored or 'none'} with an outcome"
+    summary += f"; outcome: {', '.join(reader.outcomes)}" if reader.outcomes else ""
     if TRAIN in reader.layouts and (note := trained_note(trained_counts(groups), path)):
         reader.notes.append(f"{path}: {note}")
-    return Rollouts(groups, [about, *reader.notes], reader.layouts)
+    return Rollouts(groups, [summary, *reader.notes], reader.layouts)
 
 
 class Reader:
@@ -173,30 +173,30 @@ class Reader:
         if first is None:
             return
         named = self.columns.problem or self.columns.response  # columns that the user names
-        name = NAMED if named else next(name for name, of in LAYOUTS.items() if first[1].keys() >= {*of["columns"]})
+        name = NAMED if named else next(name for name, form in LAYOUTS.items() if first[1].keys() >= {*form["columns"]})
         layout = LAYOUTS[name]
         step = {"any": file.step, "word": file.step_by_word}.get(layout.get("numbered", ""))
-        found = parts(name, File(path, chain([first], rows), self.notes, self.outcomes, step=step), self.columns)
+        stream = parts(name, File(path, chain([first], rows), self.notes, self.outcomes, step=step), self.columns)
         if name != TRAIN:
-            found = cut(found, path, self.notes, self.columns.keep_prompt)
+            stream = cut(stream, path, self.notes, self.columns.keep_prompt)
         try:
-            begin = next(found, None)
+            first_part = next(stream, None)
         except DiverError as error:
             if self.in_folder and name == NAMED and str(error).startswith(f"{first[0]}: no "):
                 self._leave_out(error)
                 return
             raise
         self.layouts[name] = None
-        whole = [] if begin is None else [begin]
+        buffered = [] if first_part is None else [first_part]
         if layout.get("repeats"):
-            whole += found
-            content = digest([(part.key, part.group.responses) for part in whole])
+            buffered += stream
+            content = digest([(part.key, part.group.responses) for part in buffered])
             earlier = self._logged.setdefault(content, path)
             if earlier != path:
                 self.notes.append(f"{path}: the same completions as in {earlier}, which {name} logs again; left out")
                 return
-        yield from whole
-        yield from found
+        yield from buffered
+        yield from stream
 
     def _leave_out(self, error: DiverError) -> None:
         self.unread = self.unread or error
