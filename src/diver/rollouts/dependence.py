@@ -35,19 +35,19 @@ class Dependence(NamedTuple):
     """How many an arbitrary order of the same draws has on average."""
 
     def __str__(self) -> str:
-        found = f"{self.repeated} pairs of equal responses, where {self.expected:.0f} are expected by chance"
+        pairs = f"{self.repeated} pairs of equal responses, where {self.expected:.0f} are expected by chance"
         if self.lag == 0:
             return (
-                f"responses of different problems are equal at the same place: {found}. The problems may share their "
+                f"responses of different problems are equal at the same place: {pairs}. The problems may share their "
                 "random numbers, or a response may stand under two ids"
             )
         if self.lag == 1:
             return (
-                f"neighbouring responses of a problem are equal: {found}. Rows may occur twice, be sorted, or be of "
+                f"neighbouring responses of a problem are equal: {pairs}. Rows may occur twice, be sorted, or be of "
                 "several models"
             )
         return (
-            f"responses of a problem that are {self.lag} places apart are equal: {found}. The samples may come from "
+            f"responses of a problem that are {self.lag} places apart are equal: {pairs}. The samples may come from "
             "overlapping seeds (seed + i for the i-th response of a request, and requests with seeds 0, 1, 2, ...) or "
             "from ranks with one seed"
         )
@@ -88,12 +88,12 @@ def dependence(groups: Iterable[Sequence[Hashable]]) -> Dependence | None:
     def largest(repeated: np.ndarray) -> np.ndarray:
         return ((repeated - mean) / std).max(-1)
 
-    found = largest(observed)
+    statistic = largest(observed)
     # A permutation that repeats as much ends the test: the probability is then above one in the number made so far.
-    if (largest(null) >= found).any():
+    if (largest(null) >= statistic).any():
         return None
     for _ in range(round(1 / FALSE_ALARMS / BATCH)):
-        if (largest(permuted(BATCH)) >= found).any():
+        if (largest(permuted(BATCH)) >= statistic).any():
             return None
     lag = int(((observed - mean) / std).argmax())
     return Dependence(lag, int(observed[lag]), float(mean[lag]))
@@ -107,14 +107,14 @@ def of_evaluation(folder: Path) -> Iterator[tuple[str, Dependence]]:
     """
     for file in sorted((folder / "generations").glob("*.jsonl")):
         settings: dict[str, str] = {}
-        found: dict[tuple[str, str], dict[int, int]] = {}
+        hashes: dict[tuple[str, str], dict[int, int]] = {}
         rows: Iterator[tuple[str, dict[str, Any]]] = read_jsonl(file, appended=True)
         for _, row in rows:
             key = settings[row["problem"]] = row["key"]
             if row.get("count", 1) == 1:
-                found.setdefault((row["problem"], key), {})[row["sample"]] = hash(row["response"])
-        last = [of for (name, by), of in found.items() if settings[name] == by]
-        if repeated := dependence([of[sample] for sample in sorted(of)] for of in last):
+                hashes.setdefault((row["problem"], key), {})[row["sample"]] = hash(row["response"])
+        latest = [samples for (name, setting), samples in hashes.items() if settings[name] == setting]
+        if repeated := dependence([samples[sample] for sample in sorted(samples)] for samples in latest):
             yield file.stem, repeated
 
 
@@ -124,12 +124,12 @@ def _repeated(tables: Sequence[np.ndarray]) -> np.ndarray:
     Column 0 has those at the same place of two problems, column `lag` those of one problem at this distance.
     """
     times, longest = len(tables[0]), max(table.shape[2] for table in tables)
-    found = np.zeros((times, longest), dtype=np.int64)
+    pairs = np.zeros((times, longest), dtype=np.int64)
     for table in tables:
         for lag in range(1, table.shape[2]):
-            found[:, lag] += np.count_nonzero(table[:, :, lag:] == table[:, :, :-lag], axis=(1, 2))
+            pairs[:, lag] += np.count_nonzero(table[:, :, lag:] == table[:, :, :-lag], axis=(1, 2))
     places = [longest * table + np.arange(table.shape[2]) for table in tables]
     for time in range(times):
         _, counts = np.unique(np.concatenate([place[time].ravel() for place in places]), return_counts=True)
-        found[time, 0] = (counts * (counts - 1) // 2).sum()
-    return found
+        pairs[time, 0] = (counts * (counts - 1) // 2).sum()
+    return pairs
