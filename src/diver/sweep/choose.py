@@ -50,9 +50,9 @@ class Policy(NamedTuple):
         if not set(self.choosing) <= self.runs.keys():
             return None
         means = {
-            pair: mean({seed: of[seed] for seed in self.choosing})
+            pair: mean({seed: by_seed[seed] for seed in self.choosing})
             for pair in self.pairs(SELECTION)
-            if (of := self.values(SELECTION, pair, k)).keys() >= {*self.choosing}
+            if (by_seed := self.values(SELECTION, pair, k)).keys() >= {*self.choosing}
         }
         top = max(means.values(), default=math.nan)
         return next(((pair, mean) for pair, mean in means.items() if mean >= top - 1e-9), None)
@@ -82,19 +82,19 @@ def policies(plan: Plan, records: Mapping[str, Record]) -> dict[str, Policy]:
     """
     base = records.get(f"{plan.prefix}{UNTRAINED}")
     seeds = sorted({seed for setting in plan.settings for seed in setting.seeds})
-    found = {UNTRAINED: Policy(dict.fromkeys(seeds, _of_grid(plan, base, base)), plan.seeds)} if base else {}
+    by_label = {UNTRAINED: Policy(dict.fromkeys(seeds, _of_grid(plan, base, base)), plan.seeds)} if base else {}
     for setting in plan.settings:
         runs = {s: r for s in setting.seeds if (r := records.get(f"{plan.prefix}{setting.label}/seed_{s}"))}
         if runs:
-            both = {s: _of_grid(plan, run, base or run) for s, run in runs.items()}
-            found[setting.label] = Policy(both, plan.seeds)
-    return found
+            on_grid = {s: _of_grid(plan, run, base or run) for s, run in runs.items()}
+            by_label[setting.label] = Policy(on_grid, plan.seeds)
+    return by_label
 
 
 def _of_grid(plan: Plan, run: Record, base: Record) -> Record:
     """A record with the counts of the untrained policy as those of alpha 0, and the selection counts of the plan."""
     grid = {key(Pair(alpha, t)) for alpha in (0.0, *plan.alphas) for t in plan.temperatures}
-    fronts = {part: {**base["fronts"][part], **of} for part, of in run["fronts"].items()}
+    fronts = {part: {**base["fronts"][part], **counts_by_pair} for part, counts_by_pair in run["fronts"].items()}
     fronts[SELECTION] = {name: counts for name, counts in fronts[SELECTION].items() if name in grid}
     return {**run, "fronts": fronts}
 
@@ -144,10 +144,10 @@ class Verdict(NamedTuple):
 def verdict(plan: Plan, found: Mapping[str, Policy], k: int) -> Verdict | None:
     """The verdict for k; None before the baseline and another setting have all records."""
     best = {label: chosen for label, policy in found.items() if (chosen := policy.best(k))}
-    others = [label for label in best if label not in (UNTRAINED, plan.baseline)]
-    if not others or not {UNTRAINED, plan.baseline} <= best.keys():
+    candidates = [label for label in best if label not in (UNTRAINED, plan.baseline)]
+    if not candidates or not {UNTRAINED, plan.baseline} <= best.keys():
         return None
-    label = max(others, key=lambda name: best[name][1])
+    label = max(candidates, key=lambda name: best[name][1])
     level = 1 - (1 - LEVEL) / (len(plan.settings) - 1)  # also of the settings that have no run yet
 
     def gained(more: str, less: str, level: float) -> Estimate:

@@ -23,8 +23,8 @@ def lines(file: Path) -> Mapping[str, bytes]:
     """The name of each record -> its line; empty without a file."""
     if not file.exists():
         return {}
-    about = file.stat()
-    return _lines(file, about.st_ino, about.st_mtime_ns)
+    stat = file.stat()
+    return _lines(file, stat.st_ino, stat.st_mtime_ns)
 
 
 @lru_cache(maxsize=4)
@@ -45,6 +45,6 @@ def add(file: Path, records: Mapping[str, Record]) -> None:
     make_folder(file.parent)
     with lock(file.parent, wait=True):
         new = {name: to_json({"name": name, **record}).encode(errors=ESCAPED) for name, record in records.items()}
-        known = {**lines(file), **new}
-        content = b"".join(known[name] + b"\n" for name in sorted(known))
+        merged = {**lines(file), **new}
+        content = b"".join(merged[name] + b"\n" for name in sorted(merged))
         write_parts(file, [gzip.compress(content, mtime=0)])

@@ -47,13 +47,13 @@ def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
             tasks[plan.out] = Run(UNTRAINED, partial(untrained, plan), plan.out, 0)
         for setting in chosen:
             for seed in setting.seeds:
-                found = record(plan, setting.label, seed)
+                run_record = record(plan, setting.label, seed)
                 folder, steps = plan.folder(setting, seed), plan.recipe_of(setting, seed).train.steps
-                steps = 0 if found or setting.folders else steps
-                complete = found and {key(pair) for pair in plan.grid} <= found["fronts"][SELECTION].keys()
+                steps = 0 if run_record or setting.folders else steps
+                complete = run_record and {key(pair) for pair in plan.grid} <= run_record["fronts"][SELECTION].keys()
                 if not judged and not complete:
                     call = partial(make, plan, setting, seed)
-                elif judged and found and complete and (pairs := missing(plan, setting, found)):
+                elif judged and run_record and complete and (pairs := missing(plan, setting, run_record)):
                     call = partial(judge, plan, setting, seed, pairs)
                 else:
                     continue
@@ -67,22 +67,22 @@ def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
 
 def check(plan: Plan) -> None:
     """DiverError if a record is of another recipe or of other problems: it would be shown as a run of this plan."""
-    known = {name: r for name, r in records.read(plan.records).items() if name.startswith(plan.prefix)}
-    if other := [name for name, r in known.items() if r["samples"] != plan.samples]:
-        samples = known[other[0]]["samples"]
+    stored = {name: r for name, r in records.read(plan.records).items() if name.startswith(plan.prefix)}
+    if other := [name for name, r in stored.items() if r["samples"] != plan.samples]:
+        samples = stored[other[0]]["samples"]
         raise DiverError(f"{plan.records}: {other[0]} has {samples} samples, not {plan.samples}; give another --out")
-    if known and not plan.measure:
+    if stored and not plan.measure:
         parts = plan.problems(plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0]))
-        digests = {part: digest(*map(problem_digest, of.problems)) for part, of in parts.items()}
-        if other := [n for n, r in known.items() if any(v != digests[part] for part, v in r["problems"].items())]:
+        digests = {part: digest(*map(problem_digest, loaded.problems)) for part, loaded in parts.items()}
+        if other := [n for n, r in stored.items() if any(v != digests[part] for part, v in r["problems"].items())]:
             raise DiverError(f"{plan.records}: {other[0]} has other evaluation problems; give another --out")
     for setting in plan.settings:
         for seed in setting.seeds:
-            if found := known.get(name_of(plan, setting.label, seed)):
-                theirs, mine = found["recipe"], about(plan, setting, seed)
+            if run_record := stored.get(name_of(plan, setting.label, seed)):
+                theirs, mine = run_record["recipe"], about(plan, setting, seed)
                 changed = {k for k in theirs.keys() & mine.keys() if mine[k] != theirs[k]}
                 for k in sorted(changed, key=lambda k: (k != "method.name", k)):  # another method has another loss, too
-                    was = f"{plan.records}: {found['name']} is a run with {k} = {theirs[k]!r}"
+                    was = f"{plan.records}: {run_record['name']} is a run with {k} = {theirs[k]!r}"
                     raise DiverError(f"{was}, now {mine[k]!r}; give another --out")
 
 
@@ -112,9 +112,9 @@ def missing(plan: Plan, setting: Setting, found: Mapping[str, Any]) -> list[Pair
     """The pairs that are chosen for a setting and not yet sampled on the held-out problems; none before the choice."""
     if plan.measure:
         return []
-    known = found["fronts"][HELD_OUT]
+    sampled = found["fronts"][HELD_OUT]
     wanted = pairs_of(plan, records.read(plan.records), setting.label)
-    return [pair for pair in wanted if pair.alpha and key(pair) not in known]
+    return [pair for pair in wanted if pair.alpha and key(pair) not in sampled]
 
 
 # ---- in a process of its own
@@ -134,7 +134,7 @@ def make(plan: Plan, setting: Setting, seed: int) -> None:
     rows = [row for _, row in read_jsonl(folder / "metrics.jsonl", appended=True) if row["step"] <= step]
     config = read_json(folder / "config.json")
     cpu = [row.get("time/cpu", np.nan) for row in rows]
-    found: dict[str, Any] = {
+    run_record: dict[str, Any] = {
         "setting": setting.label,
         "seed": seed,
         "recipe": about(plan, setting, seed),
@@ -148,28 +148,28 @@ def make(plan: Plan, setting: Setting, seed: int) -> None:
         "evaluated_at": provenance().get("commit"),
     }
     if plan.measure:
-        add(plan, {**found, **plan.measure(plan.recipe_of(setting, seed), folder)}, [])
+        add(plan, {**run_record, **plan.measure(plan.recipe_of(setting, seed), folder)}, [])
     else:
-        add(plan, found, [counts(plan, setting, seed, SELECTION, plan.grid)])
+        add(plan, run_record, [counts(plan, setting, seed, SELECTION, plan.grid)])
 
 
 def judge(plan: Plan, setting: Setting, seed: int, pairs: Sequence[Pair]) -> None:
     """Sample pairs on the held-out problems, and add them to the record."""
-    found = record(plan, setting.label, seed)
-    assert found is not None
-    add(plan, found, [counts(plan, setting, seed, HELD_OUT, pairs)])
+    run_record = record(plan, setting.label, seed)
+    assert run_record is not None
+    add(plan, run_record, [counts(plan, setting, seed, HELD_OUT, pairs)])
 
 
 def untrained(plan: Plan) -> None:
     """Sample the untrained policy at every temperature on all problems, and add its record."""
     setting = plan.setting(plan.baseline)
     seed = setting.seeds[0]
-    found: dict[str, Any] = {"setting": UNTRAINED, "samples": plan.samples, "problems": {}, **provenance()}
-    found["fronts"] = {SELECTION: {}, HELD_OUT: {}}
+    run_record: dict[str, Any] = {"setting": UNTRAINED, "samples": plan.samples, "problems": {}, **provenance()}
+    run_record["fronts"] = {SELECTION: {}, HELD_OUT: {}}
     if plan.measure:
-        add(plan, {**found, **plan.measure(plan.recipe_of(setting, seed), None)}, [])
+        add(plan, {**run_record, **plan.measure(plan.recipe_of(setting, seed), None)}, [])
     else:
-        add(plan, found, [counts(plan, setting, seed, part, plan.untrained) for part in (SELECTION, HELD_OUT)])
+        add(plan, run_record, [counts(plan, setting, seed, part, plan.untrained) for part in (SELECTION, HELD_OUT)])
 
 
 def train(recipe: Recipe, trainer: "type[Trainer] | None" = None) -> None:
@@ -202,28 +202,28 @@ def counts(
     problems = plan.problems(recipe)[part]
     config = plan.evaluation(recipe, problems)
     pairs = list(pairs)
-    at, path = 0, recipe.model.path
+    trained_step, path = 0, recipe.model.path
     if any(pair.alpha for pair in pairs):
-        at, folder = checkpoint(plan, dataclasses.replace(setting, step=step or setting.step), seed)
+        trained_step, folder = checkpoint(plan, dataclasses.replace(setting, step=step or setting.step), seed)
         path = str(folder)
-    trained = dataclasses.replace(recipe.model, path=path, revision=recipe.model.revision if not at else None)
+    trained = dataclasses.replace(recipe.model, path=path, revision=recipe.model.revision if not trained_step else None)
     # Apart from the run folder, which must be empty when its training begins.
-    out = plan.out / "fronts" / f"{slug(setting.run or setting.label)}_seed_{seed}" / f"step_{at:04d}" / part
-    found = evaluate_front(config, recipe.model, trained, [problems], out, pairs, recipe.verify)
-    rows = {key(pair): results[part]["per_problem"] for pair, results in found.items()}
-    of_pairs = {
-        name: [r["c"] if r["n"] == plan.samples else [r["c"], r["n"]] for r in of_pair]
-        for name, of_pair in rows.items()
+    out = plan.out / "fronts" / f"{slug(setting.run or setting.label)}_seed_{seed}" / f"step_{trained_step:04d}" / part
+    front = evaluate_front(config, recipe.model, trained, [problems], out, pairs, recipe.verify)
+    rows = {key(pair): results[part]["per_problem"] for pair, results in front.items()}
+    fronts = {
+        name: [r["c"] if r["n"] == plan.samples else [r["c"], r["n"]] for r in problem_rows]
+        for name, problem_rows in rows.items()
     }
-    return {"fronts": {part: of_pairs}, "problems": {part: digest(*(r["digest"] for r in next(iter(rows.values()))))}}
+    return {"fronts": {part: fronts}, "problems": {part: digest(*(r["digest"] for r in next(iter(rows.values()))))}}
 
 
 def add(plan: Plan, found: dict[str, Any], new: Iterable[Mapping[str, Any]]) -> None:
     """Add counts to a record, and the record to the file."""
-    for of_part in new:
-        for part, value in of_part["problems"].items():
+    for update in new:
+        for part, value in update["problems"].items():
             found["problems"][part] = value
-            found["fronts"][part] |= of_part["fronts"][part]
+            found["fronts"][part] |= update["fronts"][part]
     records.add(plan.records, {name_of(plan, found["setting"], found.get("seed")): found})
 
 
