@@ -72,11 +72,11 @@ def _svg(ks: np.ndarray, lines: Sequence[Line], marks: Sequence[float], tick: st
         f"{tick.format(mark).replace('-', '−') if mark else 0}</text>"
         for mark in marks
     )
-    every = max(1, math.ceil(octaves[-1] / 8))
+    stride = max(1, math.ceil(octaves[-1] / 8))
     columns = "".join(
         f'<text x="{np.interp(power, octaves, places):.1f}" y="{HEIGHT - 7}" text-anchor="middle">'
         f"{'' if power else 'k = '}{int(ks[0]) << power:,}</text>"
-        for power in range(0, int(octaves[-1]) + 1, every)
+        for power in range(0, int(octaves[-1]) + 1, stride)
     )
     drawn = ""
     for kind, mean, areas in lines:

@@ -68,8 +68,8 @@ def run(config: Browse) -> None:
     require("scipy", "pandas")  # the intervals and the curves need them
     named = [(name, path.expanduser()) for name, path in map(given_name, config.rollouts)]
     folders = [(name, run_folders(path)) for name, path in named]
-    if all(found for _, found in folders):
-        browse_runs(config, [(name, folder) for name, found in folders for folder in found], named[0][1])
+    if all(runs for _, runs in folders):
+        browse_runs(config, [(name, folder) for name, runs in folders for folder in runs], named[0][1])
     else:
         browse_rollouts(config)
 
@@ -106,8 +106,8 @@ def browse_runs(config: Browse, folders: list[tuple[str, Path]], first: Path) ->
     write_text(out, run_page.render(runs, limit))
     print(summary_table(folders[0][1]) if len(runs) == 1 else "\n".join(f"{r.folder}: {conclusion(r)}" for r in runs))
     for run in runs:
-        if found := repeated(run):
-            print(f"{run.folder}: {found}")
+        if repetition := repeated(run):
+            print(f"{run.folder}: {repetition}")
     print(out)
 
 
@@ -145,7 +145,7 @@ def browse_rollouts(config: Browse) -> None:
     table = dump_page.summary(runs)
     config.write(table, out.parent, out.stem)
     metrics = [run.metrics for run in runs]
-    if figures and any(len(of) > 1 for of in metrics):
+    if figures and any(len(frame) > 1 for frame in metrics):
         curves = dump_page.curves(runs, metrics, [[] for _ in runs])
         write_lines(curves["panels"], [run.name for run in runs], *figures)
     elif figures:

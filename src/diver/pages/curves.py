@@ -49,7 +49,7 @@ def curves_data(runs: Sequence[RunRecord], alerts: Sequence[Sequence[Alert]]) ->
     metrics that are not among `PANELS`.
     """
     panels = [*_pass_at_k_panels(runs), *PANELS]
-    others = sorted({name for run in runs for name in run.metrics} - {panel.id for panel in panels})
+    names = sorted({name for run in runs for name in run.metrics} - {panel.id for panel in panels})
 
     def lines(panel: Panel) -> list[Line]:
         return [{"run": i, **line} for i, run in enumerate(runs) if (line := _line(run, panel.id))["steps"]]
@@ -57,7 +57,7 @@ def curves_data(runs: Sequence[RunRecord], alerts: Sequence[Sequence[Alert]]) ->
     return {
         "steps": max([1, *(max(run.last_step, *run.evaluations, 0) for run in runs)]),
         "panels": drawn(panels, lines, alerts),
-        "more": drawn([Panel(name, name, meaning_of(name)) for name in others], lines, alerts),
+        "more": drawn([Panel(name, name, meaning_of(name)) for name in names], lines, alerts),
     }
 
 
@@ -69,15 +69,15 @@ def curves_over_seeds(variants: Sequence[Sequence[RunRecord]]) -> list[dict[str,
     import pandas as pd
 
     def lines(panel: Panel) -> list[Line]:
-        found = []
+        variant_lines = []
         for i, runs in enumerate(variants):
             of_runs = [_line(run, panel.id) for run in runs]
             series = [pd.Series(line["values"], line["steps"], dtype=float) for line in of_runs]
-            known = pd.concat(series, axis=1, join="inner").dropna()
-            if len(known):
-                ends = {"values": known.mean(axis=1), "low": known.min(axis=1), "high": known.max(axis=1)}
-                found.append({"run": i, **thinned(known.index, **ends)})
-        return found
+            shared = pd.concat(series, axis=1, join="inner").dropna()
+            if len(shared):
+                ends = {"values": shared.mean(axis=1), "low": shared.min(axis=1), "high": shared.max(axis=1)}
+                variant_lines.append({"run": i, **thinned(shared.index, **ends)})
+        return variant_lines
 
     return drawn([*_pass_at_k_panels([run for runs in variants for run in runs]), *PANELS], lines, [])
 
@@ -97,7 +97,7 @@ def drawn(
     return [
         {
             **panel._asdict(),
-            "lines": found,
+            "lines": panel_lines,
             "spans": [
                 [*span, i]
                 for i, of_run in enumerate(alerts)
@@ -107,7 +107,7 @@ def drawn(
             ],
         }
         for panel in panels
-        if (found := lines(panel))
+        if (panel_lines := lines(panel))
     ]
 
 

@@ -67,9 +67,9 @@ def runs_of(sources: Sequence[Source]) -> list[Run]:
     runs = []
     for source in sources:
         tables = source.table.groupby("by", sort=False)
-        for by, of in tables:
+        for by, rows in tables:
             name = source.name if len(tables) == 1 else f"{source.name}: {by}" if len(sources) > 1 else by
-            steps = pd.concat([of_step for _, of_step in of.groupby("step", sort=False, dropna=False)])
+            steps = pd.concat([step_rows for _, step_rows in rows.groupby("step", sort=False, dropna=False)])
             runs.append(Run(name, source, by, steps))
     return runs
 
@@ -103,21 +103,21 @@ def render(sources: Sequence[Source], groups: int, threshold: float, version: st
     runs = runs_of(sources)
     names = [run.name for run in runs]
     metrics = [run.metrics for run in runs]
-    found = [[*alerts(m), *filter(None, [_narrower(m)])] for m in metrics]
+    fired = [[*alerts(m), *filter(None, [_narrower(m)])] for m in metrics]
     browser = browser_data(_shown(runs, sources, groups, threshold), groups)
     total = sum(len(run.table) for run in runs)
     lines = "".join(f"<li>{page.text(note)}</li>" for note in remarks(sources))
-    said = f"<ul class=note>{lines}</ul>" if lines else ""
+    notes = f"<ul class=note>{lines}</ul>" if lines else ""
     stepped = any(len(m) > 1 for m in metrics)
     parts = (
         _head(runs, sources),
-        page.alerts_section(found, names, NO_ALERTS) if stepped else "",
+        page.alerts_section(fired, names, NO_ALERTS) if stepped else "",
         page.CURVES if stepped else "",
         _summary_section(runs),
         page.groups_section(browser, total, drawn="drawn at random from those read"),
-        page.section("Files", page.facts({source.name: source.path for source in sources}) + said),
+        page.section("Files", page.facts({source.name: source.path for source in sources}) + notes),
     )
-    data = {"runs": names, "curves": curves(runs, metrics, found), "browser": browser, "version": version}
+    data = {"runs": names, "curves": curves(runs, metrics, fired), "browser": browser, "version": version}
     return page.document(" · ".join(source.name for source in sources), parts, data)
 
 
@@ -193,13 +193,13 @@ def curves(runs: Sequence[Run], metrics: Sequence[pd.DataFrame], found: Sequence
 def _lines(panel: Panel, metrics: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:
     """One line per run, or one line for its correct responses and one for its wrong ones."""
     lines = []
-    for i, of in enumerate(metrics):
-        parts = [(f"{panel.id}:{RIGHT}", RIGHT), (f"{panel.id}:{WRONG}", WRONG)]
-        if panel.note != BY_OUTCOME or not any(name in of for name, _ in parts):
-            parts = [(panel.id, "")]
-        for name, label in parts:
+    for i, means in enumerate(metrics):
+        series = [(f"{panel.id}:{RIGHT}", RIGHT), (f"{panel.id}:{WRONG}", WRONG)]
+        if panel.note != BY_OUTCOME or not any(name in means for name, _ in series):
+            series = [(panel.id, "")]
+        for name, label in series:
             # Without truncation flags, the curve would be zeros, as if no response was truncated.
-            if name in of and len(values := of[name].dropna()) and (name != "response/truncated" or values.any()):
+            if name in means and len(values := means[name].dropna()) and (name != "response/truncated" or values.any()):
                 lines.append({"run": i, "of": label, "dashed": label == WRONG, **thinned(values.index, values=values)})
     return lines
 
@@ -234,9 +234,9 @@ def _narrower(metrics: pd.DataFrame) -> Alert | None:
 def _shown(runs: Sequence[Run], sources: Sequence[Source], limit: int, threshold: float) -> list[Shown]:
     """At most `limit` groups, by step, with what the cards show of a response."""
     index = {(id(run.source), run.by): i for i, run in enumerate(runs)}
-    kept = [(source, group) for source in sources for of in source.contents.values() for group, _ in of.sample.groups()]
+    pairs = [(source, group) for source in sources for c in source.contents.values() for group, _ in c.sample.groups()]
     shown = []
-    for source, group in (kept[i] for i in page.evenly_spaced(len(kept), limit)):
+    for source, group in (pairs[i] for i in page.evenly_spaced(len(pairs), limit)):
         bare = dataclasses.replace(group, problem=dataclasses.replace(group.problem, meta={}))
         named = with_page_name(bare, "", threshold, usual=len(group))
         named = named.with_each(entropy=[entropy(r) for r in group.rollouts])

@@ -62,14 +62,14 @@ def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
     Texts are kept as long as the compressed data of `limit` groups stays within its part of a page of 2 MB.
     """
     budget = BYTES * max(1.0, limit / GROUPS)
-    whole = [_group(s) for s in progress(shown, "groups of the page", "group")]
-    lengths = [len(response["text"][0]) for group in whole for response in group["responses"]]
+    full_groups = [_group(s) for s in progress(shown, "groups of the page", "group")]
+    lengths = [len(response["text"][0]) for group in full_groups for response in group["responses"]]
     for characters in LENGTHS:
         if sum(min(length, characters) for length in lengths) > 6 * budget and characters != LENGTHS[-1]:
             continue  # text compresses at most about sixfold, so this cannot fit
         converted = Formulas()
         data = {
-            "groups": [_cut(group, characters, converted) for group in whole],
+            "groups": [_cut(group, characters, converted) for group in full_groups],
             "formulas": converted.trees,
             "max_chars": characters,
             "unconverted": converted.unconverted,
@@ -110,9 +110,9 @@ def _group(shown: Shown) -> dict[str, Any]:
 
 def _pairs(group: Group) -> str:
     """How diverse the correct responses of the group are, in words; empty for fewer than two."""
-    found = pair_values([r for r in group.rollouts if r.grade is Grade.CORRECT])
-    known = [(column(kind), value) for kind, value in found.items() if not math.isnan(value)]
-    return "".join(f"{c.title}: {c.text(value)}{' %' if c.scale == 100 else ''}" for c, value in known)
+    values = pair_values([r for r in group.rollouts if r.grade is Grade.CORRECT])
+    cells = [(column(kind), value) for kind, value in values.items() if not math.isnan(value)]
+    return "".join(f"{c.title}: {c.text(value)}{' %' if c.scale == 100 else ''}" for c, value in cells)
 
 
 def _response(i: int, rollout: Rollout) -> dict[str, Any]:
@@ -143,13 +143,13 @@ def _turn(turn: Turn) -> dict[str, Any]:
 
 def _cut_turns(turns: Sequence[Mapping[str, Any]], characters: int) -> list[dict[str, Any]]:
     """Turns whose texts have together at most `characters`, each at most its part; `cut` is how many are left out."""
-    each = characters // len(turns)
+    share = characters // len(turns)
     return [
         {
             **turn,
-            "actions": [action[: max(each, 1)] for action in turn["actions"]],
-            "text": turn["text"][:each],
-            "cut": max(0, len(turn["text"]) - each),
+            "actions": [action[: max(share, 1)] for action in turn["actions"]],
+            "text": turn["text"][:share],
+            "cut": max(0, len(turn["text"]) - share),
         }
         for turn in turns
     ]

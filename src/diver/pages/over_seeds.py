@@ -44,21 +44,21 @@ def read_runs(paths: Iterable[str | Path], evaluations: Path | None = None) -> l
     A path may be NAME=PATH. `evaluations`: the folder below which `diver eval RUN` wrote those to use in place of
     the runs' own.
     """
-    found: list[RunRecord] = []
+    runs: list[RunRecord] = []
     for name, path in map(given_name, map(str, paths)):
         if name == BEFORE:
             raise DiverError(f"{name}={path}: {name!r} is the policy before training; choose another name")
-        found += [dataclasses.replace(RunRecord.read(folder), name=name) for folder in find_runs(path)]
-    for run in found:
+        runs += [dataclasses.replace(RunRecord.read(folder), name=name) for folder in find_runs(path)]
+    for run in runs:
         check_evaluated(run)
     if evaluations is None:
-        return found
-    again = [_evaluated_again(run, evaluations) for run in found]
-    if not any(again):
-        out = evaluations / run_name(found[0].folder)
+        return runs
+    later = [_evaluated_again(run, evaluations) for run in runs]
+    if not any(later):
+        out = evaluations / run_name(runs[0].folder)
         raise DiverError(f"--evaluations {evaluations}: has none of these runs; make it by: diver eval RUN --out {out}")
     # diver eval makes none that the run itself has with the same settings
-    return [dataclasses.replace(run, evaluations=run.evaluations | of) for run, of in zip(found, again, strict=True)]
+    return [dataclasses.replace(run, evaluations=run.evaluations | more) for run, more in zip(runs, later, strict=True)]
 
 
 def check_evaluated(run: RunRecord) -> None:
@@ -76,7 +76,7 @@ def check_evaluated(run: RunRecord) -> None:
 def _evaluated_again(run: RunRecord, evaluations: Path) -> dict[int, dict[str, Any]]:
     """What `diver eval RUN` made of the policy before and after training, by step. DiverError if the policy is
     another now."""
-    found: dict[int, dict[str, Any]] = {}
+    by_step: dict[int, dict[str, Any]] = {}
     for step in (0, max(run.evaluations)):
         name = f"step_{step:04d}"
         folder, checkpoint = evaluations / run_name(run.folder) / name, run.folder / "checkpoints" / name
@@ -87,14 +87,14 @@ def _evaluated_again(run: RunRecord, evaluations: Path) -> dict[int, dict[str, A
             raise DiverError(f"{folder}: is of another policy than {checkpoint}; delete it, and evaluate the run again")
         if len(results["benchmarks"]) > 1:
             raise DiverError(f"{folder}: has several benchmarks; evaluate the run without --benchmarks")
-        (found[step],) = results["benchmarks"].values()
-    return found
+        (by_step[step],) = results["benchmarks"].values()
+    return by_step
 
 
 def settings_of(run: RunRecord) -> dict[str, str]:
     """What the runs of one variant have in common, by dotted key: the recipe, the data, the model and the code of one's
     own."""
-    digests_of = {name: held for name in ("content", "own_code") if (held := run.config.get(name))}
+    digests_of = {name: stored for name in ("content", "own_code") if (stored := run.config.get(name))}
     identity = {**run.config.get("identity", {}), "train.steps": run.planned_steps, **digests_of}
     return {key: str(value) for key, value in flatten(identity).items() if key != "run.seed"}
 
@@ -135,7 +135,7 @@ def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Ru
     Raises:
         DiverError: two evaluations differ in how they were made, or in their problems.
     """
-    runs = [run for of in variants.values() for run in of.values()]
+    runs = [run for by_seed in variants.values() for run in by_seed.values()]
     reference, first = runs[0].trained, digests(runs[0].trained)
     for run in runs:
         for key in SAME:
@@ -144,11 +144,11 @@ def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Ru
                     f"{run.folder}: {key} of its evaluation is {run.trained.get(key)}, of the first run "
                     f"{reference.get(key)}; evaluate all alike by diver eval RUN, and name its folder by --evaluations"
                 )
-        these = digests(run.trained)
-        if [*first] != [*these] or other_problems(first, these):
+        current = digests(run.trained)
+        if [*first] != [*current] or other_problems(first, current):
             raise DiverError(f"{run.folder}: its held-out problems are not those of the other runs")
     base = _before(variants)
-    trained = {label: {seed: run.trained for seed, run in of.items()} for label, of in variants.items()}
+    trained = {label: {seed: run.trained for seed, run in by_seed.items()} for label, by_seed in variants.items()}
     return {**({BEFORE: base} if base else {}), **trained}
 
 
@@ -158,23 +158,23 @@ def _before(variants: Mapping[str, Mapping[int, RunRecord]]) -> Runs:
     training."""
     base: dict[int, Mapping[str, Any]] = {}
     models = set()
-    for seed, run in ((seed, run) for of in variants.values() for seed, run in of.items()):
+    for seed, run in ((seed, run) for by_seed in variants.values() for seed, run in by_seed.items()):
         models.add(frozenset((k, v) for k, v in settings_of(run).items() if k.startswith(MODEL)))
-        known = base.setdefault(seed, run.base)
+        reference = base.setdefault(seed, run.base)
         alike = all(run.base.get(key) == run.trained.get(key) for key in SAME)
-        if not (run.base and alike and run.base["per_problem"] == known["per_problem"]):
+        if not (run.base and alike and run.base["per_problem"] == reference["per_problem"]):
             return {}
     return base if len(models) == 1 else {}
 
 
 def notes(variants: Mapping[str, Mapping[int, RunRecord]]) -> list[str]:
     """What else differs between variants than their methods and what their labels say."""
-    settings = {label: settings_of(next(iter(of.values()))) for label, of in variants.items()}
-    names = sorted({name for of in settings.values() for name in of if not name.startswith("method.")})
+    settings = {label: settings_of(next(iter(table.values()))) for label, table in variants.items()}
+    names = sorted({name for table in settings.values() for name in table if not name.startswith("method.")})
     lines = []
     for name in names:
         digest = name.startswith(DIGESTS)  # a variant that does not use the file has none, which another key says
-        values = {label: of.get(name, "not set") for label, of in settings.items() if name in of or not digest}
+        values = {label: table.get(name, "not set") for label, table in settings.items() if name in table or not digest}
         if len({*values.values()}) > 1 and not all(name in label for label in values):
             what = f"the file of {name.removeprefix('own_code.')}" if name.startswith("own_code.") else name
             lines.append(f"{what} differs: {'; '.join(f'{value} ({label})' for label, value in values.items())}")

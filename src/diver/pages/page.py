@@ -110,15 +110,15 @@ def section(title: str, content: str) -> str:
 
 def facts(table: Mapping[str, Any]) -> str:
     """Labels and values side by side, without those that are empty."""
-    known = [(text(key), text(value)) for key, value in table.items() if value not in ("", None)]
-    rows = "".join(f"<div><dt>{key}</dt><dd>{value}</dd></div>" for key, value in known)
+    items = [(text(key), text(value)) for key, value in table.items() if value not in ("", None)]
+    rows = "".join(f"<div><dt>{key}</dt><dd>{value}</dd></div>" for key, value in items)
     return f'<dl class="facts">{rows}</dl>'
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str:
     """A table of cells of trusted HTML, of the class `kind`; the first cell of a row names it."""
     head = "".join(f"<th>{cell}</th>" for cell in header)
-    lines = [f'<th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in rest) for first, *rest in rows]
+    lines = [f'<th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in cells) for first, *cells in rows]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     table = f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="scroll">{table}</div>'
@@ -178,7 +178,7 @@ def span_text(spans: tuple[tuple[int, int], ...]) -> str:
     if not spans:
         return ""
     words = [f"{a:,}" if a == b else f"{a:,}–{b:,}" for a, b in spans[:SPANS]]
-    rest = [f"{len(spans) - SPANS} later intervals"] if len(spans) > SPANS else []
-    *first, last = words + rest
+    more = [f"{len(spans) - SPANS} later intervals"] if len(spans) > SPANS else []
+    *first, last = words + more
     noun = "step" if len(spans) == 1 and spans[0][0] == spans[0][1] else "steps"
     return f"{noun} {', '.join(first)} and {last}" if first else f"{noun} {last}"

@@ -53,8 +53,8 @@ def render(runs: Sequence[RunRecord], groups: int = GROUPS, version: str = "") -
     names, of_runs = labels(runs), [run_alerts(run) for run in runs]
     shown: list[Shown] = []
     for i, run in enumerate(runs):
-        first = {s.group.problem.id for s in shown if s.run == 0}
-        shown += _shown(run, i, groups // len(runs), first)
+        problem_ids = {s.group.problem.id for s in shown if s.run == 0}
+        shown += _shown(run, i, groups // len(runs), problem_ids)
     notes = [trained_note(trained_counts(s.group for s in shown if s.run == i), r.folder) for i, r in enumerate(runs)]
     browser = browser_data(shown, groups)
     title = " · ".join(model_and_method(runs[0]) if len(runs) == 1 else names)
@@ -80,11 +80,11 @@ def labels(runs: Sequence[RunRecord]) -> list[str]:
     depths = range(1, max(map(len, folders)) + 1)
     paths = [["/".join(parts[-depth:]) for parts in folders] for depth in depths]
     forms = (names for names in (methods, seeds, *paths) if len({*names}) == len(runs) and "–" not in names)
-    found = next(forms, [str(run.folder) for run in runs])  # one folder given twice has no form
-    given = Counter(run.name for run in runs)
+    unique = next(forms, [str(run.folder) for run in runs])  # one folder given twice has no form
+    name_counts = Counter(run.name for run in runs)
     return [
-        name if not run.name else run.name if given[run.name] == 1 else f"{run.name}/{run.folder.name}"
-        for run, name in zip(runs, found, strict=True)
+        name if not run.name else run.name if name_counts[run.name] == 1 else f"{run.name}/{run.folder.name}"
+        for run, name in zip(runs, unique, strict=True)
     ]
 
 
@@ -118,21 +118,21 @@ def of_several(runs: Sequence[RunRecord], names: Sequence[str]) -> tuple[str, st
     except DiverError as error:
         note = f'<p class="note">Not compared with each other: {page.text(error)}.</p>'
         return page.header(f"{len(runs)} runs", page.text(" · ".join(names)), ""), "", page.section(title, note)
-    baseline, found = _against(compared)
-    sentences = {name: headline(verdict(rows, baseline == BEFORE)) for name, rows in found.items()}
-    first = "".join(f"{page.text(name)} against {page.text(baseline)}: {words}" for name, words in sentences.items())
-    if len(found) != 1:  # each has its own line of changes below
-        first = page.text(f"{len(found)} variants against {baseline}" if found else " · ".join(names))
-    tiles = "".join(changes(rows, f"<h3>{page.text(name)}</h3>" * (len(found) > 1)) for name, rows in found.items())
+    baseline, by_name = _against(compared)
+    sentences = {name: headline(verdict(rows, baseline == BEFORE)) for name, rows in by_name.items()}
+    lead = "".join(f"{page.text(name)} against {page.text(baseline)}: {words}" for name, words in sentences.items())
+    if len(by_name) != 1:  # each has its own line of changes below
+        lead = page.text(f"{len(by_name)} variants against {baseline}" if by_name else " · ".join(names))
+    tiles = "".join(changes(rows, f"<h3>{page.text(name)}</h3>" * (len(by_name) > 1)) for name, rows in by_name.items())
     by_k = [*pass_estimates(compared.tables["levels"]).values()]
-    lines = {name: [*of.values()] for name, of in zip(compared.evaluations, by_k, strict=True)}
+    lines = {name: [*estimates.values()] for name, estimates in zip(compared.evaluations, by_k, strict=True)}
     trained = [name for name in lines if name != BEFORE]
     figures = pass_figure([*by_k[0]], lines)
     figures += band_figures(compared.bands, compared.words, trained, f"minus {baseline}")
-    said = "".join(f"{page.text(note)}. " for note in compared.notes)
-    note = f"Pass@k in percent, differences in points. Brackets hold 95 % intervals over seeds and problems. {said}"
+    notes = "".join(f"{page.text(note)}. " for note in compared.notes)
+    note = f"Pass@k in percent, differences in points. Brackets hold 95 % intervals over seeds and problems. {notes}"
     return (
-        page.header(f"{len(runs)} runs", first, tiles),
+        page.header(f"{len(runs)} runs", lead, tiles),
         _figures(figures),
         page.section(title, f'<p class="note">{note}</p>\n{_side_by_side(compared.tables)}'),
     )
@@ -182,19 +182,19 @@ def _facts(run: RunRecord) -> dict[str, object]:
 
 def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     """Before and after training, the rows of one quantity together."""
-    every = [(i, row) for i, run in enumerate(runs) for row in compare(run)]
-    if not every:
+    pairs = [(i, row) for i, run in enumerate(runs) for row in compare(run)]
+    if not pairs:
         return ""
-    quantities = [row.label.partition(" (")[0] for _, row in every]
+    quantities = [row.label.partition(" (")[0] for _, row in pairs]
     lines = []
-    for _, (i, row) in sorted(zip(quantities, every, strict=True), key=lambda item: quantities.index(item[0])):
+    for _, (i, row) in sorted(zip(quantities, pairs, strict=True), key=lambda item: quantities.index(item[0])):
         run = f"<small>{page.swatch(i)}{page.text(names[i])}</small>" if len(runs) > 1 else ""
         change, base, trained = map(page.cell, (row.show(row.change, "+"), row.show(row.base), row.show(row.trained)))
         coloured = f'<span class="change {kind(row)}">{SIGNS.get(kind(row), "")}{change}</span>'
         lines.append([f"{page.text(row.label)}{run}", coloured, base, trained])
     note = (
         f"{'; '.join(dict.fromkeys(filter(None, map(conditions, runs))))}. Pass@k in percent. "
-        f"{legend([row for _, row in every])} Brackets hold 95 % intervals over problems; that of the change is paired "
+        f"{legend([row for _, row in pairs])} Brackets hold 95 % intervals over problems; that of the change is paired "
         "by problem. ▲ and ▼ mark a change whose interval excludes 0."
     )
     shown = page.html_table(["", "Change", "Before", "After"], lines, "fit")
@@ -208,15 +208,15 @@ def fronts(run: RunRecord) -> str:
     if not file.exists():
         return ""
     front = read_json(file)
-    (found,) = front["benchmarks"].values()  # the held-out problems of the run
-    highest = f"pass@{max(found['k'])}"
+    (benchmark,) = front["benchmarks"].values()  # the held-out problems of the run
+    highest = f"pass@{max(benchmark['k'])}"
     lines: dict[str, list[tuple[float, float, str]]] = {}
-    for row in found["rows"]:
+    for row in benchmark["rows"]:
         if "alpha" in row and None not in (point := (row["pass@1"], row[highest])):
             label = f"{row['alpha']:g}" if row["alpha"] else UNTRAINED
             lines.setdefault(f"temperature {row['temperature']:g}", []).append((*point, label))
     models = f"Weights base + alpha (trained - base) of {front['base']} and {front['trained']}, each with its alpha"
-    sizes = f"{counted(found['problems'], 'held-out problem')} with {counted(found['samples'], 'sample')} each"
+    sizes = f"{counted(benchmark['problems'], 'held-out problem')} with {counted(benchmark['samples'], 'sample')} each"
     figure = f'<div class="panels">{front_svg(lines, "Pass@1", highest.capitalize())}</div>'
     return page.section("Weights between", f'<p class="note">{page.text(f"{models}. {sizes}.")}</p>\n{figure}')
 

@@ -35,8 +35,8 @@ def run_folders(path: Path) -> list[Path]:
 
     A folder with a config.json may also be that of an evaluation, of grades or of a model.
     """
-    found = [path] if (path / "config.json").is_file() else runs_in(path)
-    return [f for f in found if (f / "metrics.jsonl").exists() or "recipe" in read_json(f / "config.json")]
+    folders = [path] if (path / "config.json").is_file() else runs_in(path)
+    return [f for f in folders if (f / "metrics.jsonl").exists() or "recipe" in read_json(f / "config.json")]
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class RunRecord:
         if not (folder / "config.json").is_file():
             hint = f"; name a run in it: {runs[0]}" if (runs := runs_in(folder)) else ""
             raise DiverError(f"{folder}: not a run folder, it has no config.json{hint}")
-        others = ("results.json", "grades.jsonl")  # written by diver eval and diver grade
-        if not (folder / "metrics.jsonl").exists() and any((folder / name).exists() for name in others):
+        other_files = ("results.json", "grades.jsonl")  # written by diver eval and diver grade
+        if not (folder / "metrics.jsonl").exists() and any((folder / name).exists() for name in other_files):
             raise DiverError(f"{folder}: has an evaluation or grades and no run; diver browse shows its responses")
         metrics = metrics_table(row for _, row in read_jsonl(folder / "metrics.jsonl", appended=True))
         evaluations = {step: read_json(file) for step, file in by_step(folder / "eval", ".json").items()}
@@ -145,10 +145,10 @@ def repeated(run: RunRecord) -> Dependence | None:
 
 
 def _repeats(run: RunRecord) -> Alert | None:
-    found = repeated(run)
-    return found and Alert(
+    repetition = repeated(run)
+    return repetition and Alert(
         "Responses repeat beyond chance",
-        f"Among the rollouts {found}.",
+        f"Among the rollouts {repetition}.",
         "Then the effective number of samples is lower than it seems: give each request and each rank another seed.",
         "",
     )
@@ -228,8 +228,8 @@ def conditions(run: RunRecord) -> str:
         return missing
     samples = " then ".join(dict.fromkeys(str(e["samples"]) for e in evaluations))
     last = evaluations[-1]
-    each = f"{samples} sample{'' if samples == '1' else 's'} each at temperature {last['temperature']:g}"
-    words = f"{counted(last['problems'], 'held-out problem')}, {each}"
+    sampling = f"{samples} sample{'' if samples == '1' else 's'} each at temperature {last['temperature']:g}"
+    words = f"{counted(last['problems'], 'held-out problem')}, {sampling}"
     return "; ".join(filter(None, (words, missing)))
 
 
@@ -253,8 +253,8 @@ def summary_table(run_folder: Path) -> str:
     why = obstacle(run)
     lines += [f"I{why[1:]}.", ""] if why and why not in lines[-1] else [""]
     rows = compare(run)
-    if found := conditions(run):
-        lines += [found]
+    if settings := conditions(run):
+        lines += [settings]
     if rows:
         lines += ["", markdown(["", "before training", "after training", "change  "], [row.cells() for row in rows])]
         lines += [

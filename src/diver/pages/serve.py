@@ -33,8 +33,8 @@ def server(page: Page, port: int) -> ThreadingHTTPServer:
 
         def do_GET(self) -> None:
             assert isinstance(self.server, ThreadingHTTPServer)
-            own = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}
-            if self.headers.get("Host") not in own:  # another host name that resolves to this machine: DNS rebinding
+            hosts = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}
+            if self.headers.get("Host") not in hosts:  # another host name that resolves to this machine: DNS rebinding
                 self.send_error(HTTPStatus.FORBIDDEN)
             elif self.path == "/":
                 self._send(page.content, "text/html; charset=utf-8")

@@ -207,7 +207,7 @@ class Source:
         notes = self._reader.notes = self._of_files()  # a note that is no longer true is dropped
         measured //= len(self.contents) + len(chosen)
         for file in chosen:
-            limits, said = (-(-self.groups // len(chosen)), SAMPLE_CHARS // len(chosen)), len(notes)
+            limits, start = (-(-self.groups // len(chosen)), SAMPLE_CHARS // len(chosen)), len(notes)
             content = Content(Sample(*limits), pd.DataFrame())
             try:
                 self._fill(content, file, share, max(1, measured), COMPARED // len(chosen))
@@ -216,12 +216,12 @@ class Source:
                     raise
                 content = Content(Sample(*limits), pd.DataFrame())
                 notes.append(f"{error}: left out")
-            content.notes = notes[said:]
+            content.notes = notes[start:]
             self.contents[file] = content
         self.contents = {file: self.contents[file] for file in self.files if file in self.contents}
         for content in self.contents.values():
             content.sample.limit(-(-self.groups // len(self.contents)), SAMPLE_CHARS // len(self.contents))
-        self._repeated = dependence(of for content in self.contents.values() for of in content.responses)
+        self._repeated = dependence(group for content in self.contents.values() for group in content.responses)
         return True
 
     def _plan(self, size: int | None) -> tuple[list[RolloutFile], int | None]:
@@ -237,10 +237,10 @@ class Source:
 
     def _further(self, size: int) -> tuple[list[RolloutFile], int | None]:
         """The files that were read in part and of which the least was read, and twice that share of each."""
-        parts = [file for file in self.files if not self.contents[file].whole]
-        share = 2 * min((self._shares[file.path] for file in parts), default=0)
-        behind = [file for file in parts if 2 * self._shares[file.path] == share]
-        count = min(POINTS, max(1, size // share)) if parts else 0
+        begun = [file for file in self.files if not self.contents[file].whole]
+        share = 2 * min((self._shares[file.path] for file in begun), default=0)
+        behind = [file for file in begun if 2 * self._shares[file.path] == share]
+        count = min(POINTS, max(1, size // share)) if begun else 0
         return [behind[i] for i in evenly_spaced(len(behind), count)], share
 
     def _fill(self, content: Content, file: RolloutFile, share: int | None, measured: int, compared: int) -> None:
@@ -267,16 +267,16 @@ class Source:
     def _groups(self, content: Content, file: RolloutFile, share: int | None) -> Iterable[Group]:
         """Those of about the first `share` bytes; of more, until there is one that is known to be whole."""
         notes, path = self._reader.notes, file.path
-        of = partial(grouped, names=self.names, notes=notes, path=path, open_chars=OPEN_CHARS)
+        to_groups = partial(grouped, names=self.names, notes=notes, path=path, open_chars=OPEN_CHARS)
         share = None if share is None else max(share, self._shares.get(path, 1))
         while share is not None and share < file.size and path.suffix not in UNDIVIDED:
-            begun = list(of(_beginning(self._reader.parts(file, share), share)))
+            begun = list(to_groups(_beginning(self._reader.parts(file, share), share)))
             if (complete := _complete(begun)) or not begun:
                 content.whole, self._shares[path] = False, share
                 return complete
             share *= 2
         self._shares[path] = file.size
-        return of(self._reader.parts(file))
+        return to_groups(self._reader.parts(file))
 
 
 def _beginning(parts: Iterator[Part], size: int) -> Iterator[Part]:
@@ -295,5 +295,5 @@ def _complete(groups: list[Group]) -> list[Group]:
     A smaller group may lack responses that come later, as may one that is alone in its size.
     """
     sizes = Counter(map(len, groups))
-    whole = max((size for size, count in sizes.items() if count > 1), default=math.inf)
-    return [group for group in groups if len(group) >= whole]
+    smallest = max((size for size, count in sizes.items() if count > 1), default=math.inf)
+    return [group for group in groups if len(group) >= smallest]
