@@ -30,8 +30,12 @@ def grouped(
 ) -> Iterator[Group]:
     """The groups of the parts of `path`, in the order of their first parts.
 
-    `names` are the ids given so far to problems without one. `notes` receive what was separated, once per path. While
-    more than `open_chars` characters wait for further parts, the oldest groups are taken for complete.
+    Args:
+        found: the parts.
+        names: the ids made so far for problems without an id; new ones are added.
+        notes: receives notes on what was separated, each once per path.
+        path: the path that notes name.
+        open_chars: characters that may wait for further parts. Beyond them, the oldest groups count as complete.
     """
     waiting: dict[tuple[object, ...], list[Part]] = {}
     prompts: dict[int, int] = {}  # id -> hash of its prompt; hashes save memory for many long prompts
@@ -58,7 +62,7 @@ def grouped(
 def _problems(
     parts: Sequence[Part], not_ids: set[str], names: dict[str, str], notes: list[str], path: object
 ) -> Iterator[Group]:
-    """A group per problem of parts with one key."""
+    """One group per problem, from parts with the same key."""
     prompt, prompt_digest = str(parts[0].group.problem.prompt), parts[0].prompt
     splits = all(part.ids is not None for part in parts)
     column, by_id = _by_id(parts, not_ids) if splits else ("", {None: [*parts]})
@@ -92,21 +96,21 @@ def _problems(
 
 
 def _answer(parts: Sequence[Part]) -> str:
-    """The first reference answer that says something; "" without one."""
+    """The first reference answer that is not empty; "" without one."""
     return next((answer for part in parts if (answer := part.group.problem.answer.strip())), "")
 
 
 def _several(answers: Sequence[str]) -> list[str]:
-    """The different answers, if there are several that say something."""
+    """The different answers without empty ones; an empty list if fewer than two remain."""
     distinct = [answer for answer in dict.fromkeys(answers) if answer]
     return distinct if len(distinct) > 1 else []
 
 
 def _by_id(parts: Sequence[Part], not_ids: set[str]) -> tuple[str, dict[int | None, list[Part]]]:
-    """The first column of ids of which responses share a value, and the parts by its values; "" if none does.
+    """The first id column in which responses share a value, and the parts by its values; "" without such a column.
 
-    One that is certain goes before, whether they share a value or not. It is also the column if all share its value and
-    no other column tells them apart. Parts without an id are together, under None.
+    The certain column goes first, whether responses share a value or not. It is also the result if all share its value
+    and no other column tells them apart. Parts without an id are together, under None.
     """
     certain = next((part.certain for part in parts if part.certain), "")
     alone: tuple[str, dict[int | None, list[Part]]] = "", {None: [*parts]}
@@ -125,34 +129,34 @@ def _by_id(parts: Sequence[Part], not_ids: set[str]) -> tuple[str, dict[int | No
 
 
 def _unshared(parts: Sequence[Part], not_ids: set[str]) -> str:
-    """A column that by its name is of problems, and of which each response has another value; "" if there is none."""
+    """A column with the name of a problem id, but another value in every response; "" without such a column."""
     of_problems = (column for column in parts[0].ids or () if rank_of_id(column) == 0 and column not in not_ids)
     several = len(parts) > 1
     return next((c for c in of_problems if several and len({(p.ids or {}).get(c) for p in parts}) == len(parts)), "")
 
 
 def _are_apart(files: Sequence[Path | None], part: Part) -> bool:
-    """Whether several files may be of several models: parts of a step have names that differ in numbers only."""
+    """Whether the files may have responses of several models. The names of parts of a step differ in numbers only."""
     names = {re.sub(r"\d+", "#", str(file)) for file in files}
     return len(files if part.group.problem.meta.get("step") is None else names) > 1
 
 
 def _varied(parts: Sequence[Part]) -> str:
-    """A column of what else a problem asks about that has several values; "" if there is none."""
+    """A column of contexts that has several values; "" without such a column."""
     return next((c for c in COLUMNS["contexts"] if len({(part.ids or {}).get(c) for part in parts} - {None}) > 1), "")
 
 
 def _note(notes: list[str], what: str, details: str, prompt: str) -> None:
-    """Once of a path."""
+    """Add a note once per path: `what` begins with the path."""
     if not any(note.startswith(what) for note in notes):
         notes.append(f"{what}: {details} (prompt {prompt[:40]!r})")
 
 
 def _merged(parts: Sequence[Part], names: dict[str, str], asked: tuple[str, int | None]) -> Group:
-    """One group of its parts; where their reference answers differ, `meta["answers"]` has them.
+    """One group from its parts. If their reference answers differ, `meta["answers"]` has them.
 
-    A problem without an id is known by what is `asked` and by its answer, since at another step it may be the only one
-    of its prompt. Where the user names the column of the problem, the answer does not count.
+    A problem without an id is identified by what is `asked` and by its answer, since at another step it may be the only
+    problem of its prompt. If the user names the column of the problem, the answer does not count.
     """
     groups = [part.group for part in parts]
     problem = replace(groups[0].problem, answer=_answer(parts))

@@ -1,6 +1,6 @@
 """The layouts of trainers and evaluations. The first row of a file decides which of layouts.toml it has.
 
-A new layout is an entry of layouts.toml; rows that are nested are first made plain by a function of its own.
+A new layout is an entry of layouts.toml. If its rows are nested, a function here makes them plain first.
 """
 
 import json
@@ -24,14 +24,14 @@ from diver.rollouts.named import named_columns, rank_of_id
 NO_OUTCOMES = frozenset({"epoch", "seed", "length", "gen_step", "advantages"}).union(
     *(names for part, names in NAMES.items() if part != "outcome")
 )
-"""Columns of numbers that are no outcome, even where no other column is of numbers."""
+"""Numeric columns that are never an outcome, even if no other column is numeric."""
 ROW_NUMBER = re.compile(r"|Unnamed: \d+|index|level_\d+|__index_level_\d+__")
-"""Columns in which pandas writes the number of the row: no measure of a response."""
+"""Columns in which pandas writes the number of the row, which is no outcome."""
 SAMPLE_NUMBERS = frozenset("sample sample_id sample_idx sample_index attempt trial repeat".split())
 LIMITS = ("max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens", "context_length")
-"""What stopped a trace of verifiers that is truncated, besides the length of its last response."""
-# Correct, incorrect, partial, no answer. Half for a partial one, as in inspect's mean, would be correct;
-# its pass_at says it is not.
+"""Stop conditions of a truncated trace of verifiers, besides the length of its last response."""
+# Correct, incorrect, partial, no answer. Partial is 0, as in inspect's pass_at: the 0.5 of inspect's mean would count
+# as correct.
 INSPECT_VALUES = {"C": 1.0, "I": 0.0, "P": 0.0, "N": 0.0}
 
 
@@ -41,7 +41,7 @@ def diver_train(file: File) -> Iterator[Part]:
 
 
 def diver_eval(file: File) -> Iterator[Part]:
-    """Generations, with the grades that stand beside them in a result folder."""
+    """Generations of `diver eval`, with the grades of the same result folder."""
     in_folder, file_rows = file.path.parent.name == "generations", [*file.rows]
     rows = [*{(row["key"], row["problem"], row["sample"]): (where, row) for where, row in file_rows}.values()]
     if repeats := len(file_rows) - len(rows):
@@ -50,7 +50,7 @@ def diver_eval(file: File) -> Iterator[Part]:
     places = {(row["key"], row["problem"]): place for place, (_, row) in enumerate(rows)}
     draws = [placed for placed in rows for _ in range(placed[1].get("count", 1))]
     if len(draws) > len(rows):
-        # The prefix tree has sorted a problem's responses, which `diver.rollouts.dependence` would take for repetition.
+        # The prefix tree sorts the responses of a problem; `diver.rollouts.dependence` would take that for repetition.
         random.Random(0).shuffle(draws)
         draws.sort(key=lambda placed: places[placed[1]["key"], placed[1]["problem"]])
     for where, row in draws:
@@ -84,9 +84,9 @@ def _stored_grades(file: File, rows: Sequence[tuple[str, Row]]) -> dict[tuple[An
 
 
 def trl(file: File) -> Iterator[Part]:
-    """The outcome is one of OUTCOMES, or the only column of numbers: of those by its first value that is known.
+    """The outcome is one of OUTCOMES, or else the only numeric column, by the first known value of each.
 
-    TRL has None for a reward function that does not apply to a row. A CSV has its numbers as texts.
+    TRL writes None for a reward function that does not apply to a row. In a CSV, numbers are texts.
     """
     rows = [*file.rows]
     file = file._replace(rows=iter(rows))
@@ -108,8 +108,8 @@ def trl(file: File) -> Iterator[Part]:
 
 
 def ms_swift(file: File) -> Iterator[Part]:
-    """A row has a batch, with a list in each column. One that is logged again at a later step is left out. The outcome
-    is found as TRL's."""
+    """A row has a batch, with a list in each column. A batch that is logged again at a later step is left out. The
+    outcome is read as for TRL."""
 
     def single() -> Iterator[tuple[str, Row]]:
         logged: Row = {}
@@ -135,8 +135,8 @@ def ms_swift(file: File) -> Iterator[Part]:
 def lm_eval(file: File) -> Iterator[Part]:
     """lm-eval repeats the responses of a document for each of its filters: the first filter is read.
 
-    Up to 0.4.6 no column names the filter, so a document that occurs again with the same responses is that of another
-    filter. Documents are numbered within a task, which only the name of the file says.
+    Up to 0.4.6 no column names the filter, so a document that occurs again with the same responses belongs to another
+    filter. Documents are numbered within a task, and only the file name has the task.
     """
     named = re.fullmatch(r"samples_(.+)_\d{4}-\d\d-\d\d(?:T[\d.-]+)?", file.path.stem)
     task = named[1] if named else ""
@@ -180,16 +180,16 @@ def inspect_ai(file: File) -> Iterator[Part]:
 
 
 def verl_row(where: str, row: Row) -> Iterator[Row]:
-    """The group of a `uid` is what stands before the numbers of the rollout and of the output.
+    """The group is the part of `uid` before the numbers of the rollout and of the output.
 
-    A `uid` without them tells problems with equal inputs apart, as other ids do.
+    Like other ids, a `uid` without these numbers tells problems with equal inputs apart.
     """
     match = SESSION.fullmatch(str(row.get("uid")))
     yield {**row, "output": without_special_tokens(row["output"]), "session": match and match[1]}
 
 
 def skyrl_row(where: str, row: Row) -> Iterator[Row]:
-    """A score is a number, or one of each token."""
+    """A score is a number, or a list with a number per token."""
     score = row["score"]
     total = math.fsum(map(number, score)) if isinstance(score, list) else score
     response = with_special_tokens(row["output_response"], str(row.get("env_class")))
@@ -197,9 +197,9 @@ def skyrl_row(where: str, row: Row) -> Iterator[Row]:
 
 
 def nemo_rl_row(where: str, row: Row) -> Iterator[Row]:
-    """`content` is in training the prompt, then responses and observations by turns; in validation messages.
+    """In training, `content` is the prompt, then responses and observations by turns. In validation, it is messages.
 
-    Every value stands in a list of its own; padded log-probs and advantages are those of the tokens of the loss mask.
+    Each value is in a list of length 1. Padded log-probs and advantages are reduced to the tokens of the loss mask.
     """
     cells = {key: value[0] if isinstance(value, list) and len(value) == 1 else value for key, value in row.items()}
     content = cells["content"]
@@ -228,7 +228,7 @@ def nemo_rl_row(where: str, row: Row) -> Iterator[Row]:
 
 
 def prime_rl_row(where: str, row: Row) -> Iterator[Row]:
-    """An episode of verifiers: a row for each trace of an agent that is trained."""
+    """An episode of verifiers: one row per trace of a trained agent."""
     shared = {
         "group": table(row, "group").get("id"),
         "step": table(row, "run", "work").get("step"),
@@ -267,9 +267,9 @@ def _node_message(node: Row) -> Row:
 
 
 def inspect_ai_row(where: str, row: Row) -> Iterator[Row]:
-    """A sample of a log: a row per choice. It `failed` where it has an error, or neither a choice nor a score.
+    """A sample of a log: one row per choice. It `failed` if it has an error, or neither a choice nor a score.
 
-    A score of several choices does not say whose it is.
+    The scores of a sample with several choices are left out, since they do not name their choice.
     """
     scores = table(row, "scores")
     choices = table(row, "output").get("choices") or []
@@ -304,9 +304,9 @@ def _inspect_value(value: Any) -> Any:
 
 
 def lm_eval_row(where: str, row: Row) -> Iterator[Row]:
-    """A document, with all its responses. The metric scores one of several, and does not say which.
+    """A document with all its responses. If it has several, the metric scores one and does not name it.
 
-    Versions before 0.4.1 have the arguments as a list, and no names of the metrics.
+    Versions before 0.4.1 write the arguments as a list, and do not name the metrics.
     """
     arguments, resps = row["arguments"], row["resps"]
     if isinstance(arguments, list):
@@ -345,7 +345,7 @@ PLAIN = {  # layouts with nested rows: the function that makes plain rows of one
     "verl": verl_row, "SkyRL": skyrl_row, "NeMo-RL": nemo_rl_row, "prime-rl": prime_rl_row,
     "inspect_ai": inspect_ai_row, "lm-eval": lm_eval_row,
 }  # fmt: skip
-# Where names are not enough.
+# Layouts that the names of columns alone cannot read.
 READ = {
     TRAIN: diver_train, EVAL: diver_eval, "TRL": trl, "ms-swift": ms_swift, "inspect_ai": inspect_ai,
     "lm-eval": lm_eval,

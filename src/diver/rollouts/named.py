@@ -18,7 +18,7 @@ from diver.grading.references import final_answer, options_in
 from diver.rollouts import values
 from diver.rollouts.columns import NAMES, OUTCOMES, SESSION, SOURCES, File, Part, Row
 
-LONGEST_NAME = 200
+LONGEST_NAME = 200  # maximum characters of a source or a value of --by; a longer value is a text
 LONGEST_JSON = 100_000  # maximum characters of a JSON value that is parsed
 _NUMBERED = r"_?(?:ng_)?(?:problem|question|prompt|example|unique|task|item|instance|doc|group|query|puzzle|challenge)"
 PROBLEM_ID = re.compile(_NUMBERED + r"[_ -]?(?:id|idx|index|uid|uuid|hash|number)", re.IGNORECASE)
@@ -30,13 +30,13 @@ ROW_ID = re.compile(
 """Columns that may number the problems, or rows (ROW_ID). `diver.rollouts.grouping` says when they number problems."""
 APART = dict.fromkeys(("model", "model_name", "model_id", "checkpoint", "policy", "method", "agent", "llm"), "--by")
 APART |= {"epoch": "--step", "iteration": "--step"}
-"""Columns that say which model or which policy a response has, and the option that reads them."""
+"""Columns that name the model, the policy or the step of a response, with the option that reads them."""
 REFERENCES = ("target", "label", "gold_answer", "gold_label", "gt", "gts", "reference", "standard_answer")
-"""Columns that may have the reference answer where `answer` has what the model answered."""
+"""Columns that may hold the reference answer if `answer` holds the answer of the model."""
 LABEL = re.compile(r"(?![01]$)(?:[A-Z]|-?\d[\d.,/]*)")
-"""A column `label` that may be the reference answer: a letter or a number, but not a verdict (0 or 1) or its source."""
+"""A `label` that may be the reference answer: a letter or a number, but not a verdict (0 or 1) or its source."""
 BESIDE = (*COLUMNS["passages"], *COLUMNS["contexts"])
-"""What else a problem asks about."""
+"""Columns that a problem may ask about, besides its prompt."""
 DESCRIBED = ("entropy", "logprobs", "length", "truncated", "advantage")
 """Parts of a row that describe its response, besides the outcome."""
 NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # the id of a sample: the id of its problem and a number
@@ -48,9 +48,10 @@ LIST = re.compile(r"\[\s*['\"{\[].*\]", re.DOTALL)  # a list, as Python, NumPy o
 
 
 def named_columns(file: File) -> Iterator[Part]:
-    """The responses of each row. A row without a text is a response without an answer, where other rows have texts.
+    """The responses of each row. If other rows have texts, a row without a text is a response without an answer.
 
-    InvalidRow if no row has one: then another column may have the texts.
+    Raises:
+        InvalidRow: no row has a text. Another column may have the texts.
     """
     names = file.names
     outcome_of = _outcome_reader(file)
@@ -112,9 +113,9 @@ def named_columns(file: File) -> Iterator[Part]:
 
 
 def _conversation(messages: Any, where: str) -> tuple[list[Any], list[Any]] | None:
-    """A chat in which the assistant answers: the turns up to the last of a user or system, and those that answer it.
+    """A chat in which the assistant answers: the turns up to the last one of a user or system, and the later turns.
 
-    The first action of the policy ends the question: who speaks later is its environment.
+    The first action of the policy ends the question: later users are its environment.
     """
     if not values.is_turns(messages):
         return None
@@ -127,10 +128,10 @@ def _conversation(messages: Any, where: str) -> tuple[list[Any], list[Any]] | No
 
 
 def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] | None) -> Any:
-    """What a row has as its response, or as several; None if that is no text.
+    """The value of a row that holds its response or responses; None if the row has no text.
 
     Raises:
-        DiverError: a text has several responses, as pandas writes a list. Where each ends is not certain.
+        DiverError: one text has several responses, as pandas writes a list. Where each one ends is uncertain.
     """
     outcomes = (value_at(row, name) for name in present(row, file.names["outcome"]))
     several = any(isinstance(value, str) and value.lstrip().startswith("[") for value in outcomes)  # a list as text
@@ -169,7 +170,7 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
 
 
 def _problem_value(row: Row, names: Sequence[str], given: Any, turns: tuple[list[Any], list[Any]] | None) -> Any:
-    """The first value that names the problem: of messages whose end is the response, what comes before it."""
+    """The first value that names the problem. If messages end with the response, it is the part before the response."""
     for name in present(row, names):
         value = value_at(row, name)
         if name == "messages" and turns is not None:
@@ -209,7 +210,7 @@ def _without_text(file: File, where: str, row: Row, outcome: Any) -> list[Any]:
 
 
 def _outcome_reader(file: File) -> Callable[[str, Row], Any]:
-    """Reads the outcome of a row: if nobody says which column it is, from the same one in the whole file."""
+    """A function that reads the outcome of a row. If the user names no column, all rows use the same one."""
     names, chosen = file.names["outcome"], ""
 
     def read(where: str, row: Row) -> Any:
@@ -233,9 +234,9 @@ def _outcome_reader(file: File) -> Callable[[str, Row], Any]:
 def _outcomes(
     file: File, where: str, row: Row, given: Any, texts: Sequence[Any], outcome: Any
 ) -> Sequence[float | None]:
-    """The outcome of each response: of the row, else of each object.
+    """The outcome of each response, from the row or else from the object of the response.
 
-    A single one does not say whose it is if the row has several responses.
+    If a row has several responses, a single outcome is left out: it does not name its response.
     """
     if file.names["outcome"] is OUTCOMES and values.known(outcome) is None:
         objects = [item if isinstance(item, Mapping) else {} for item in texts]
@@ -309,7 +310,7 @@ def _inside(row: Row, column: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-@lru_cache(10_000)
+@lru_cache(10_000)  # rows with the same columns share the result
 def id_columns(columns: tuple[str, ...], rows_first: bool = False) -> tuple[str, ...]:
     """The columns that may number problems, then those that may number rows; or the other way round."""
     return tuple(sorted((name for name in columns if rank_of_id(name) < 2), key=rank_of_id, reverse=rows_first))
@@ -368,8 +369,10 @@ def _problem(row: Row, value: Any, options: Any, where: str, file: File) -> Prob
 def _rollouts(
     row: Row, scored: Sequence[tuple[Any, float | None]], several: bool, file: File, where: str
 ) -> Iterator[Rollout]:
-    """Further columns of a row describe its response. If it may have `several`, a list has the value of each, and
-    another value is that of one only if there is one."""
+    """The rollouts of a row, with the further columns that describe them.
+
+    If the row may have `several` responses, a list has one value for each. Any other value needs a single response.
+    """
     described = {name: first_value(row, file.names[name]) for name in DESCRIBED}
     number = re.search(r"\d+\Z", where)
     name = _first(row, id_columns(tuple(row), rows_first=True), values.identity)
@@ -396,23 +399,23 @@ def _rollouts(
 
 
 def _first(row: Row, names: Sequence[str], read: Callable[[Any], Any] = values.known) -> Any:
-    """The first value that says something, as `read` gives it; None if there is none."""
+    """The first value that is not empty, converted by `read`; None if all are empty."""
     return next((value for name in present(row, names) if (value := read(value_at(row, name))) is not None), None)
 
 
 def _column(row: Row, names: Sequence[str]) -> str:
-    """The first of the columns whose value says something; "" if none does."""
+    """The first of the columns that is not empty; "" if all are."""
     return next((name for name in present(row, names) if values.known(value_at(row, name)) is not None), "")
 
 
 def _answers(value: Any) -> set[str]:
-    """The final answer of a reference, or of each in a list."""
+    """The final answers of a reference or of a list of references."""
     references = map(values.known, value if isinstance(value, list) else [value])
     return {final_answer(str(reference)) for reference in references if reference is not None}
 
 
 def _is_name(value: Any) -> bool:
-    """Not a table, nor the text of a task."""
+    """Whether a value is a name: neither a table nor the text of a task."""
     return isinstance(value, str | int) and len(str(value)) <= LONGEST_NAME
 
 

@@ -44,15 +44,15 @@ RANGES = metrics.RANGES | dict.fromkeys(("words", "entropy", "length_mean"), (0.
 
 EFFECTIVE_OF = {"pair_diversity": EFFECTIVE[True], "pair_diversity:formulas": EFFECTIVE[False]}
 PAIR_KINDS = ("pair_diversity", "pair_diversity:formulas", "pair_diversity:textual")
-"""When two correct responses of a group count as different: by the verifier's solutions, where it has them; by the
-actions of trajectories; else by the formulas that they write. Where none writes any, as far as their texts differ."""
+"""How two correct responses of a group are compared. The first kind compares the solutions of the verifier, or the
+actions of trajectories; the second compares formulas. If no response has formulas, the third compares the texts."""
 RIGHT, WRONG = "correct", "wrong"
 LARGEST = 64  # maximum responses per group whose diversity is measured
 SINGLE = "single responses, whose diversity is not defined: it is left out"
 
 
 class ProblemTable(NamedTuple):
-    """What is known of each problem: its groups' means, averaged over its groups."""
+    """The values of each problem: the means of its groups, averaged over the groups."""
 
     problems: list[str]
     """See `name_of`."""
@@ -61,10 +61,10 @@ class ProblemTable(NamedTuple):
 
 
 def group_row(group: Group, ks: Sequence[int] = (), threshold: float = 0.5) -> dict[str, float]:
-    """The means of a measured group: its metrics, `pass@k` for k in `ks`, and `words` between white space.
+    """The means of a measured group: its metrics, `pass@k` for k in `ks`, and `words` (split at white space).
 
     The metrics of a single response are NaN, since it has no other response to differ from. An outcome of at least
-    `threshold` is correct. Pass@k is that of the responses whose outcome is known, and NaN for fewer than k of them.
+    `threshold` is correct. Pass@k counts the responses with a known outcome. It is NaN if there are fewer than k.
     """
     names = group.rollouts[0].diversity
     several = len(group) > 1
@@ -81,9 +81,9 @@ def correct_of(group: Group, threshold: float) -> list[Rollout]:
 
 
 def pair_values(correct: Sequence[Rollout]) -> dict[str, float]:
-    """The chance that two correct responses of a group differ, by the kind of `PAIR_KINDS` that it has.
+    """The chance that two correct responses of a group differ, under the kind of `PAIR_KINDS` that applies.
 
-    The others are NaN, and so are all of them for fewer than two responses. `pair_diversity:textual` is the mean
+    The other kinds are NaN, and all kinds are NaN for fewer than two responses. `pair_diversity:textual` is the mean
     textual dissimilarity of the pairs.
     """
     values = dict.fromkeys(PAIR_KINDS, math.nan)
@@ -106,7 +106,7 @@ def pair_values(correct: Sequence[Rollout]) -> dict[str, float]:
 
 
 def name_of(problem: Problem) -> str:
-    """Its id, after the benchmark if that is known: two benchmarks may number their problems alike."""
+    """The id of a problem, after its benchmark if known: two benchmarks may number their problems alike."""
     return f"{problem.source}/{problem.id}" if problem.source else problem.id
 
 
@@ -116,8 +116,8 @@ def owner(problem: Problem, column: str = "") -> str:
 
 
 def problem_table(groups: Sequence[Group], ks: Sequence[int] = (), threshold: float = 0.5) -> ProblemTable:
-    """One row a problem of measured groups; a problem with several groups (at several steps) has the mean of those
-    known."""
+    """One row per problem of measured groups. A problem with several groups (at several steps) has the mean of the
+    known values."""
     if not groups:
         raise ValueError("a table needs at least one group")
     problems = [name_of(group.problem) for group in groups]
@@ -143,14 +143,14 @@ def kind_of_pairs(tables: Sequence[Mapping[str, ArrayLike]]) -> str | None:
 
 
 def support_of(values: ArrayLike) -> int:
-    """How many values are known."""
+    """The number of known values."""
     return int(np.count_nonzero(~np.isnan(np.asarray(values, dtype=np.float64))))
 
 
 def pair_columns(
     kind: str, found: Sequence[Estimate | None], support: Sequence[int | None]
 ) -> dict[Measure, Sequence[Cell]]:
-    """What a table says of pairs of this kind: their diversity, the problems that have them, the effective number."""
+    """The columns of a table on pairs of this kind: diversity, number of problems with pairs, effective number."""
     columns: dict[Measure, Sequence[Cell]] = {column(kind): found, Measure(f"{kind}_problems", SUPPORT): support}
     if title := EFFECTIVE_OF.get(kind):
         effective = Measure(f"{kind}_effective", title, digits=2)
@@ -159,13 +159,13 @@ def pair_columns(
 
 
 def estimate(name: str, values: ArrayLike) -> Estimate:
-    """The mean of values by that name with its 95 % interval, which has no end where none of them can lie."""
+    """The mean of values of the column `name` with its 95 % interval, which stays in the range of these values."""
     mean = interval(values, bounds_of(name.partition(":")[0]))
     return mean.within(*RANGES[name]) if name in RANGES else mean
 
 
 def title(name: str) -> str:
-    """A column as tables and figures call it."""
+    """The title of a column in tables and figures."""
     return TITLES.get(name, name.replace("pass@", "Pass@"))
 
 
@@ -174,7 +174,7 @@ def is_metric(name: str) -> bool:
 
 
 def column(name: str) -> Measure:
-    """A column as a table shows it: Pass@k and shares of pairs in per cent, lengths with one decimal."""
+    """The format of a column in tables: Pass@k and shares of pairs in per cent, lengths with one decimal."""
     percent = name.startswith("pass@") or name in EFFECTIVE_OF
     return Measure(name, title(name), 100 if percent else 1, 3 if is_metric(name) else 1)
 
@@ -185,8 +185,8 @@ def column(name: str) -> Measure:
 def outcome_values(group: Group, threshold: float) -> dict[str, float]:
     """Cheap values of every group that is read; NaN if unknown.
 
-    A name that ends in :correct or :wrong is of those responses alone. Entropy is that of the file, in nats per token;
-    without it, the mean of -log p over the sampled tokens is an estimate.
+    A name that ends in :correct or :wrong covers these responses alone. Entropy comes from the file, in nats per token.
+    Without it, the mean of -log p over the sampled tokens is an estimate.
     """
     outcomes = group.outcomes
     right = reaches(outcomes, threshold)
@@ -218,11 +218,10 @@ def powers(size: int) -> list[int]:
 
 
 def diversity_values(group: Group, threshold: float) -> dict[str, float]:
-    """TD of all responses, of the correct ones and of the wrong ones, ED, distinct@k, and the diversity of correct
-    pairs, all up to the answer if it is known.
+    """TD of all, of the correct and of the wrong responses, ED, distinct@k, and the diversity of correct pairs.
 
-    Correct responses that write other sets of formulas (without any, other words) are different; trajectories are
-    where their actions are.
+    Texts are measured up to the answer if it is known. Two correct responses differ if their sets of formulas differ;
+    without formulas, if their words differ. Trajectories differ if their actions differ.
     """
     rollouts = group.rollouts[:LARGEST]
     texts = [r.until_answer for r in rollouts]
@@ -267,7 +266,7 @@ def _length(rollout: Rollout) -> float:
 
 
 def estimate_of(table: pd.DataFrame, name: str) -> Estimate | None:
-    """A value of groups over problems, with its interval; None if it is not known of any."""
+    """The mean of a column of groups over problems, with its interval; None if no value is known."""
     if name not in table or (cells := table[name].dropna()).empty:
         return None
     values = by_problem(table["problem"][cells.index], cells)
@@ -276,8 +275,8 @@ def estimate_of(table: pd.DataFrame, name: str) -> Estimate | None:
 
 
 def shared_ks(tables: Iterable[pd.DataFrame], kind: str) -> list[int]:
-    """The values of k that most groups have: of pass the smallest, one in the middle and the largest; of distinct the
-    largest, if it is above 1."""
+    """The values of k that most groups have. For pass, the smallest, one in the middle and the largest. For distinct,
+    the largest if it is above 1."""
     counts = Counter[int]()
     for table in tables:
         supports = table.filter(like=f"{kind}@").count()
