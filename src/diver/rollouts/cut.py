@@ -1,7 +1,7 @@
 """Stored responses as the model wrote them: without the prompt in front, and up to their end.
 
 transformers' pipelines return the prompt and the response as one text (`generated_text`), other programs the chat with
-its marks. Whether a file has such texts is decided by its first responses, since a response may restate its question.
+its marks. The first responses of a file decide whether it has such texts, since a response may restate its question.
 """
 
 import re
@@ -25,7 +25,7 @@ _REPLY = re.compile(rf"(?:{_MARK}|\s|(?:assistant|model)(?=[:\n<]):?)*", re.IGNO
 
 
 def cut(parts: Iterator[Part], path: Path, notes: list[str], keep_prompt: bool) -> Iterator[Part]:
-    """The parts of a file with their responses cut; `notes` say how many were, and which were not."""
+    """The parts of a file with their responses cut; `notes` receive the numbers of these responses."""
     ahead = list(islice(parts, AHEAD))
     begins = [_after_prompt(r.response, part.group.problem) > 0 for part in ahead for r in part.group.rollouts]
     most = 2 * sum(begins) > len(begins)
@@ -52,7 +52,7 @@ def cut(parts: Iterator[Part], path: Path, notes: list[str], keep_prompt: bool) 
 
 
 def _after_prompt(text: str, problem: Problem) -> int:
-    """Where the response begins behind its prompt, also behind a chat header; 0 where the text does not have it."""
+    """The index where the response begins after its prompt and a chat header; 0 if the text does not begin so."""
     question = problem.question.strip()
     start = text.find(question) if len(question) >= SHORTEST else -1
     end = start + len(question)

@@ -19,9 +19,9 @@ FALSE_ALARMS = 1e-4
 BATCH = 100
 """Permutations per round; most files of independent responses need only the first round."""
 MOST_DRAWS = 1_000
-"""Draws of a problem that are compared, from the first."""
+"""Maximum draws of a problem that are compared: its first ones."""
 MOST_PAIRS = 1_000_000
-"""Pairs of draws that are compared; the problems beyond them are left out. They bound the time to some seconds."""
+"""Maximum pairs of draws that are compared, which takes some seconds. Further problems are left out."""
 
 
 class Dependence(NamedTuple):
@@ -32,7 +32,7 @@ class Dependence(NamedTuple):
     repeated: int
     """The pairs of equal draws at that distance."""
     expected: float
-    """How many an arbitrary order of the same draws has on average."""
+    """The mean number of such pairs in random orders of the same draws."""
 
     def __str__(self) -> str:
         pairs = f"{self.repeated} pairs of equal responses, where {self.expected:.0f} are expected by chance"
@@ -102,8 +102,8 @@ def dependence(groups: Iterable[Sequence[Hashable]]) -> Dependence | None:
 def of_evaluation(folder: Path) -> Iterator[tuple[str, Dependence]]:
     """The benchmarks of a folder of `diver eval` whose responses repeat, each with its repetition.
 
-    If a problem has responses of several settings, those that came last are read. Responses with a count have no order,
-    so that they say nothing.
+    If a problem has responses of several settings, the last ones are read. Responses with a count have no order, so
+    they are left out.
     """
     for file in sorted((folder / "generations").glob("*.jsonl")):
         settings: dict[str, str] = {}
@@ -119,9 +119,9 @@ def of_evaluation(folder: Path) -> Iterator[tuple[str, Dependence]]:
 
 
 def _repeated(tables: Sequence[np.ndarray]) -> np.ndarray:
-    """Pairs of equal draws in tables [times, problems, draws], int64 [times, longest].
+    """Counts of pairs of equal draws in tables [times, problems, draws], int64 [times, longest].
 
-    Column 0 has those at the same place of two problems, column `lag` those of one problem at this distance.
+    Column 0 counts pairs at the same place of two problems, column `lag` pairs of one problem at this distance.
     """
     times, longest = len(tables[0]), max(table.shape[2] for table in tables)
     pairs = np.zeros((times, longest), dtype=np.int64)

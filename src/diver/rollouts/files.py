@@ -14,13 +14,13 @@ from diver.core.settings import no_file
 from diver.core.types import DiverError
 from diver.rollouts.formats import READERS
 
-# Where trainers and evaluations keep them, in their output folder.
+# Folders of rollouts within the output folder of a trainer or an evaluation.
 FOLDERS = ("rollouts", "generations", "completions", "dumped_evals", "rollout_data")
 PACKED = (".gz", ".zst", ".xz", ".bz2")
 _NUMBER = re.compile(r"(?:.*(?:step|completions|iteration|rollout|data|eval)[_-]?)?(\d+)(?:_evals)?")
 _NUMBER_BY_WORD = re.compile(r".*(?:step|iteration|rollout)[_-]?(\d+)(?:_evals)?")
 _EVALUATION = re.compile(r"(?:.*_)?(?:val|eval|test)(?:_.*)?")
-# What lies beside rollouts: metrics, settings, tokenizers, summaries.
+# Files beside rollouts: metrics, settings, tokenizers, summaries.
 _OTHER = re.compile(
     r"\..*|(?:metrics|config|.*_config|aggregated_results|provenance|params|args|summar(?:y|ies)|.*_rollout_summaries|"
     r"timing_spans|checkpoints|tokenizer.*|trainer_state|special_tokens_map|vocab|.*\.index|rank_\d+)\.[a-z]+|"
@@ -29,10 +29,10 @@ _OTHER = re.compile(
 
 
 class RolloutFile(NamedTuple):
-    """`step` is the number in its name or in that of a folder above it, `step_by_word` the one behind step, iteration
-    or rollout.
+    """A file of rollouts.
 
-    `size` is in bytes, `changed` in nanoseconds.
+    `step` is the number in its name or in the name of a folder above it, `step_by_word` the number after step,
+    iteration or rollout. `size` is in bytes, `changed` in nanoseconds.
     """
 
     path: Path
@@ -43,7 +43,7 @@ class RolloutFile(NamedTuple):
 
 
 def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[str]]:
-    """A file, or those of a folder by their steps, and what a user should know of those left out.
+    """A file, or the files of a folder by step, and notes on the files that were left out.
 
     Args:
         steps: only the files with these numbers: `100`, `1,50-60`, `last`.
@@ -83,7 +83,7 @@ def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[
 
 
 def _copies(files: Iterable[RolloutFile]) -> Iterator[str]:
-    """A note for the first file that is a copy of another one of its step, whose responses then count twice."""
+    """A note on the first file that is a copy of another file of its step: its responses count twice."""
     originals: dict[tuple[int | None, int], Path] = {}
     for file in files:
         original = originals.setdefault((file.step, file.size), file.path)
@@ -99,7 +99,7 @@ def check_out(out: Path, names: Iterable[str], read: Iterable[Path], mine: bool)
     """
     if out.exists() and not out.is_dir():
         raise DiverError(f"--out {out}: is a file; name a folder")
-    if (out / "config.json").exists():  # a run, an evaluation or grades, which have results of their own
+    if (out / "config.json").exists():  # the folder of a run, an evaluation or grades
         raise DiverError(f"--out {out}: has other work, that of its config.json; choose another --out")
     check_written((out / name for name in names), read, mine)
 
@@ -148,9 +148,9 @@ def _candidates(folder: Path) -> Iterator[Path]:
 
 
 def _of_training(folder: Path, files: list[Path]) -> tuple[list[Path], list[str]]:
-    """Rollouts of training if there are both, and prime-rl's `all` rather than the part that it trained on.
+    """The rollouts of training if the folder has evaluations, too, and prime-rl's `all` rather than its `effective`.
 
-    Without those of the runs in the folder that --restart has set aside.
+    Runs that --restart has set aside are left out.
     """
 
     def of_evaluation(path: Path) -> bool:

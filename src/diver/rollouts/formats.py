@@ -1,6 +1,6 @@
 """Files of rows in the formats that trainers and evaluations write, each row with its place.
 
-`.jsonl`, `.csv` and `.parquet` are read as files of problems are. `.json` (rows, an inspect_ai log, a tinker-cookbook
+`.jsonl`, `.csv` and `.parquet` are read like files of problems. `.json` (rows, an inspect_ai log, a tinker-cookbook
 logtree), `.eval` (a zip of inspect_ai) and `.pt` (torch.save of slime) are read without the packages that wrote them.
 """
 
@@ -23,10 +23,10 @@ from diver.core.formats import numbered
 from diver.core.types import DiverError
 from diver.rollouts.values import content_text
 
-# What reading a zip raises where it is damaged. It may ask for more memory than a machine has.
+# The errors of reading a damaged zip, which may ask for more memory than a machine has.
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, MemoryError)
 UNPACKED = 2_000_000_000  # bytes of all files of a zip that are read
-UNPACKED_MEMBER = 300_000_000  # bytes of one sample of inspect_ai, which is in memory as a whole
+UNPACKED_MEMBER = 300_000_000  # bytes of one sample of inspect_ai, which is read into memory at once
 ZSTD = 93  # a method of zip that zipfile of Python 3.11 to 3.13 does not have; inspect_ai's logs use it
 
 
@@ -40,7 +40,7 @@ def _json(path: Path) -> Rows:
 
 
 def _of_log(sample: Any, header: Mapping[str, Any]) -> Any:
-    """A sample of an inspect_ai log and whose it is. One that failed may lack its output and its scores."""
+    """A sample of an inspect_ai log with its model and task. A sample that failed may lack its output and scores."""
     if not isinstance(sample, dict):
         return sample
     about = table(header, "eval")
@@ -66,7 +66,7 @@ def _logtree_attempts(root: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _nodes(node: Any) -> Iterator[Any]:
-    """A node and all below it, in their order: tables and texts."""
+    """A node and all nodes below it, in order: tables and texts."""
     yield node
     if isinstance(node, Mapping):
         for child in node.get("children") or ():
@@ -94,7 +94,7 @@ def _eval(path: Path) -> Rows:
 
 
 def _check_size(path: Path, what: str, size: int, limit: int) -> None:
-    """DiverError for a zip of which more would be unpacked than is read."""
+    """Raise DiverError for a zip that unpacks to more than `limit` bytes."""
     if size > limit:
         raise DiverError(f"{path}: {what} unpacks to {size / 1e9:.3g} GB, and at most {limit / 1e9:g} GB are read")
 
@@ -134,9 +134,9 @@ def _pt(path: Path) -> Rows:
 
 
 class _Plain(pickle.Unpickler):
-    """Reads dicts, lists, texts and numbers; a tensor or an object of another class is never made.
+    """Reads dicts, lists, texts and numbers, and never makes a tensor or an object of another class.
 
-    A pickle can call any function: this one calls none of them.
+    A pickle can call any function; this reader calls none.
     """
 
     def find_class(self, module: str, name: str) -> Any:
@@ -147,7 +147,7 @@ class _Plain(pickle.Unpickler):
 
 
 class _Nothing:
-    """Stands for whatever is not plain data: takes all that a pickle does to an object, and does nothing."""
+    """Replaces an object that is not plain data: it accepts all operations of a pickle and does nothing."""
 
     def _ignore(self, *_: Any, **__: Any) -> None:
         pass
@@ -161,7 +161,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
 
 
 def rows_within(path: Path, size: int) -> int | None:
-    """How many rows are in about the first `size` bytes of a file, at least one; None if its format does not say."""
+    """The number of rows in about the first `size` bytes of a file, at least one; None if its format does not say."""
     if path.suffix == ".parquet":
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile

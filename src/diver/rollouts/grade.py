@@ -73,14 +73,14 @@ class GradeConfig(Columns, Export):
 
 @dataclass
 class Response:
-    """A response with all that its grade depends on in `key`: equal keys have equal grades."""
+    """A response. Its grade depends on nothing but the content of `key`: equal keys have equal grades."""
 
     problem: Problem
     group: int
-    """The number of its group: the same problem at two steps has two."""
+    """The number of its group. A problem has one group per step."""
     rollout: Rollout
     label: bool | None
-    """Whether the file says that it is correct; None if it says nothing."""
+    """Whether the file labels it as correct; None without a label."""
     thinking: bool
     """Whether the prompt ends inside a thought."""
     key: str
@@ -109,7 +109,7 @@ class Graded(WorkFolder):
 
 
 def run(config: GradeConfig, problems_of_run: ProblemsOfRun | None = None) -> Table:
-    """Grade what is not graded yet, print the table, and write the results where `out` names a folder."""
+    """Grade the responses without a grade, print the table, and write the results if `out` names a folder."""
     require("scipy")
     print_note = config.notes()
     path = Path(config.rollouts).expanduser()
@@ -165,7 +165,7 @@ def _responses(rollouts: Rollouts, problems: Sequence[Problem], config: GradeCon
 
 
 def _by_reference(problem: Problem) -> list[Problem]:
-    """The problem with each of its right answers, of which inspect_ai may have several: any of them counts."""
+    """The problem with each of its right answers: inspect_ai may have several, and each one is correct."""
     accepted = problem.meta.get("accepted", ())
     return [problem, *(replace(problem, answer=final_answer(str(reference))) for reference in accepted)]
 
@@ -201,7 +201,7 @@ def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> None
 
 
 def summary(responses: Sequence[Response], config: GradeConfig) -> Table:
-    """A row for each value of --by, or one: problems, samples, Pass@k by grades, Pass@1 by labels, how they agree."""
+    """One row per value of --by, or a single row: problems, samples, Pass@k by grades, Pass@1 by labels, agreement."""
     largest = max(Counter(r.group for r in responses).values())
     ks = [k for k in parse_ks(config.k) if k <= largest]  # Pass@k is unknown for a larger k
     measures = [
@@ -262,7 +262,7 @@ def too_few(responses: Sequence[Response], config: GradeConfig) -> Iterator[str]
 def confusion(responses: Sequence[Response]) -> tuple[dict[str, int], list[str]]:
     """The counts of each pair of label and grade, by "LABEL labelled, GRADE", and in words; empty without labels.
 
-    A warning follows where the grades contradict most labels, of all or of those that say correct.
+    A warning follows if the grades contradict most of all labels, or most labels that say correct.
     """
     counts = Counter((r.label, r.grade) for r in responses if r.label is not None)
     if not counts:
@@ -290,7 +290,7 @@ def confusion(responses: Sequence[Response]) -> tuple[dict[str, int], list[str]]
 
 
 def missed_options(responses: Sequence[Response]) -> list[str]:
-    """A warning where reference answers are letters, as those of options are, and math accepts nearly no response."""
+    """A warning if reference answers are letters, like those of options, and math rejects 90 % of the responses."""
     cases = [r for r in responses if r.graded["grader"].startswith("math@") and is_letter(r.problem.answer, small=True)]
     correct = sum(r.grade is Grade.CORRECT for r in cases)
     if not cases or 10 * correct > len(cases):

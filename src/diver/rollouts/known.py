@@ -1,7 +1,7 @@
 """The problem of each group of stored responses, with its reference answer and verifier.
 
 Rollouts of `diver train` answer the problems of their run's recipe: a verifier may need more of a problem than its
-answer, such as the numbers of Countdown. Others answer what their rows say.
+answer, such as the numbers of Countdown. Other rollouts answer the problems of their rows.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ ProblemsOfRun = Callable[[Path], Sequence[Problem]]
 def known_problems(
     rollouts: Rollouts, path: Path, grader: str, of_run: ProblemsOfRun | None
 ) -> tuple[list[Problem], str]:
-    """The problem of each group, and a line on which graders grade them and why, which is empty if one was named.
+    """The problem of each group, and a line on which graders grade them and why; empty if the user names a grader.
 
     Raises:
         DiverError: the grader needs more of a problem than the rollouts have.
@@ -61,7 +61,7 @@ def known_problems(
 
 
 def without_reference(rollouts: Rollouts, grader: str) -> Iterator[str]:
-    """Leave out the groups without a reference answer where others have one and it decides; says how many."""
+    """Remove groups without a reference answer if others have one and the grader needs it; yields a note on them."""
     empty = [group for group in rollouts if not group.problem.answer.strip()]
     by_answer = grader in BY_ANSWER or (grader == AUTO and TRAIN not in rollouts.layouts)
     if by_answer and 0 < len(empty) < len(rollouts):
@@ -83,7 +83,7 @@ def _by_index(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reason
 
 
 def _by_letters(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reasoned]:
-    """A letter as the reference answer, without options, is multiple choice where most responses choose a letter."""
+    """A problem without options whose reference answer is a letter is multiple choice if most responses choose one."""
     lettered = {i: p for i, (p, _) in enumerate(found) if p.verifier == "math" and is_letter(p.answer)}
     texts = [r.response for i in lettered for r in rollouts[i].rollouts]
     no_problem = Problem("", "", "")

@@ -96,9 +96,9 @@ WritePage = Callable[[Path, Measure, Measurement], Any]
 
 
 def run(config: Measure, log: Log = print, write_page: WritePage | None = None) -> dict[str, ProblemTable]:
-    """Measure the rollouts, log the summary, and write the results where `out` names a folder; the tables by name.
+    """Measure the rollouts, log the summary, and write the results if `out` names a folder; returns tables by name.
 
-    `write_page` writes the page into `out`; without it, there is none.
+    `write_page` writes the page into `out`; without it, no page is written.
     """
     out = config.out
     names = [name for name in FILES if write_page or name != PAGE]
@@ -143,7 +143,7 @@ def run(config: Measure, log: Log = print, write_page: WritePage | None = None) 
             for name, table in tables.items()
         }
         summaries = {"metrics": config.names, "diversity": dataclasses.asdict(config.diversity), "rollouts": by_path}
-        write_text(out / "summary.json", to_json(summaries) + "\n")  # first: it says whose the folder is
+        write_text(out / "summary.json", to_json(summaries) + "\n")  # first: it marks the folder
         write_jsonl(out / "groups.jsonl", _rows(groups, ks, config.threshold))
         if write_page:
             write_page(out / PAGE, config, Measurement(groups, tables))
@@ -198,7 +198,7 @@ def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
 
 
 def paths_of(rollouts: Sequence[str]) -> dict[str, Path]:
-    """The paths by their names."""
+    """The paths by name."""
     paths = {clean(name): path.expanduser() for name, path in map(named_path, rollouts)}
     if len(paths) < len(rollouts):
         raise DiverError("two of the paths have the same name; distinguish them by NAME=PATH")
@@ -206,13 +206,13 @@ def paths_of(rollouts: Sequence[str]) -> dict[str, Path]:
 
 
 def named_path(given: str) -> tuple[str, Path]:
-    """NAME=PATH, or a path by its own name."""
+    """The name and the path of NAME=PATH, or of a path alone."""
     name, path = given_name(given)
     return name or (path.stem if path.is_file() else run_name(path) or given), path
 
 
 def table_of(tables: Mapping[str, ProblemTable]) -> Table:
-    """A row a path; its columns are the estimates."""
+    """One row per path; the columns are the estimates."""
     summaries = {name: summary(table) for name, table in tables.items()}
     names = dict.fromkeys(name for means in summaries.values() for name in means)
     estimates = {name: [means.get(name) for means in summaries.values()] for name in names}

@@ -30,12 +30,10 @@ LARGE = 20_000_000  # bytes that take a second or more
 
 
 class Rollouts(list[Group]):
-    """The groups of a path; `layouts` are what it was recognised as, `notes` what a user should know: that, what was
-    left out.
+    """The groups of a path, with the `layouts` of its files, and `notes` for the user, such as on what was left out.
 
-    The entry `problem.meta["step"]` of a group is its step, and `problem.meta["by"]` says whose responses it has, where
-    they are known. `problem.source` is the benchmark or the task, if that is known. The id of the problem is unique
-    only within its source.
+    If they are known, `problem.meta["step"]` is the step of a group, `problem.meta["by"]` the origin of its responses,
+    and `problem.source` the benchmark or the task. The id of the problem is unique only within its source.
     """
 
     def __init__(self, groups: Iterable[Group], notes: Iterable[str] = (), layouts: Iterable[str] = ()) -> None:
@@ -43,7 +41,7 @@ class Rollouts(list[Group]):
         self.notes, self.layouts = [*notes], [*layouts]
 
     def frame(self) -> pd.DataFrame:
-        """One row a response, in order; a column that no response has a value of is left out.
+        """One row per response, in order. A column without any value is left out.
 
         by, step, source, problem, prompt, answer, sample, response, grade; outcome, reward (its total), advantage,
         trained, entropy (nats), logprob (mean over the tokens), length (tokens), truncated; diversity/<metric>.
@@ -101,8 +99,7 @@ def read(path: str | Path, *, steps: str = "", **columns: Any) -> Rollouts:
 
 
 def read_rollouts(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -> Rollouts:
-    """All rollouts of a file, or of the files of a folder, grouped by problem and, if they are known, by step and by
-    whose they are.
+    """All rollouts of a file, or of the files of a folder, grouped by problem and, if known, by step and origin.
 
     Args:
         steps: read only the files of a folder with these numbers: `100`, `1,50-60`, `last`.
@@ -137,10 +134,10 @@ def read_rollouts(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -
 
 
 class Reader:
-    """Reads file after file; `layouts` are those that it found, `outcomes` the columns that it took for the outcome,
-    `notes` what a user should know.
+    """Reads one file after another. `layouts` are those of the files, `outcomes` the columns read as the outcome, and
+    `notes` are for the user.
 
-    A file of a folder that has no responses at all is left out with a note, and its error is `unread`.
+    In a folder, a file without any response is left out with a note, and its error is `unread`.
     """
 
     def __init__(self, columns: Columns, notes: Sequence[str] = (), in_folder: bool = False) -> None:
@@ -208,7 +205,7 @@ def largest_outcome(groups: Iterable[Group]) -> float:
 
 
 def scale_note(name: str, largest: float, threshold: float) -> list[str]:
-    """A note where outcomes exceed 1, such as a judge's 1 to 5, and nobody has said from where on they are correct."""
+    """A note if outcomes exceed 1, such as a judge's 1 to 5, and the user has not set the threshold."""
     if largest <= 1 or threshold != THRESHOLD:
         return []
     return [
@@ -217,7 +214,7 @@ def scale_note(name: str, largest: float, threshold: float) -> list[str]:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The rows of a file. An evaluation appends to its generations: what a kill left of the last row does not count."""
+    """The rows of a file. An evaluation appends to its generations, so an incomplete last row is left out."""
     if path.parent.name == "generations" and path.suffix == ".jsonl":
         rows = read_jsonl(path, appended=True)
         first = next(rows, None)
