@@ -70,7 +70,11 @@ class SweepArguments(RecipeArguments):
 
 
 def make_plan(arguments: SweepArguments, args: Sequence[str]) -> Plan:
-    """The plan of the command line. DiverError for what would stop the sweep, or make its settings not comparable."""
+    """The plan of the command line.
+
+    Raises:
+        DiverError: the sweep would stop, or its settings would not be comparable.
+    """
     recipe_file, words = split(args)
     assert recipe_file is not None  # it is loaded already
     flags, seeds = recipe_flags(words), tuple(parse_seeds(arguments.seeds))
@@ -155,7 +159,7 @@ def values_of(text: str) -> list[tuple[str, list[str]]]:
 
 
 def recipe_flags(words: Sequence[str]) -> list[str]:
-    """The words of the command line that change the recipe: without those of the sweep and their values."""
+    """The words of the command line that change the recipe, without the options of the sweep and their values."""
     sweep_flags = {f"--{f.name.replace('_', '-')}" for f in dataclasses.fields(SweepArguments)} - {"--recipe"}
     flags: list[str] = []
     is_sweep = False

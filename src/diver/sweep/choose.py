@@ -1,6 +1,6 @@
-"""Which pair of a setting is best for a k, by the selection problems; and what it gains, by the others.
+"""The best pair of a setting for each k on the selection problems, and its gain on the held-out problems.
 
-Nothing here reads a held-out count before the pairs are chosen: `Policy.best` reads the selection problems alone.
+No function reads a held-out count before the pairs are chosen: `Policy.best` reads the selection problems alone.
 """
 
 import math
@@ -78,7 +78,7 @@ def policies(plan: Plan, records: Mapping[str, Record]) -> dict[str, Policy]:
     """The untrained policy and the settings that have a record, by label.
 
     The untrained policy is among the pairs of every setting, as alpha 0. It has the same samples for every seed. All
-    settings have the pairs of the plan, also where a record has more of an earlier one.
+    settings have the pairs of the plan, even if a record has further pairs of an earlier plan.
     """
     base = records.get(f"{plan.prefix}{UNTRAINED}")
     seeds = sorted({seed for setting in plan.settings for seed in setting.seeds})
@@ -111,15 +111,16 @@ def pairs_of(plan: Plan, records: Mapping[str, Record], label: str) -> list[Pair
 
 
 class Verdict(NamedTuple):
-    """For one k: which setting is best, at which pair, and what it gains on the held-out problems.
+    """For one k: the best setting, its pair, and its gain on the held-out problems.
 
     Attributes:
-        level: what the held-out problems say of the setting at its pair.
-        gain: its difference from the baseline at the best pair of that, with an interval corrected for the number of
-            settings of which it is the best.
-        over_untrained: its difference from the untrained policy at its best temperature, corrected alike.
-        baseline_over_untrained: that of the baseline, at 95 %.
-        seeds: how many seeds would make `gain` significant if its mean and spread stayed; None if it is, or if it is 0.
+        level: Pass@k of the setting at its pair, on the held-out problems.
+        gain: the difference of the setting from the baseline, each at its best pair. The interval is corrected for the
+            number of settings, since the setting is the best of them.
+        over_untrained: the difference of the setting from the untrained policy at its best temperature, also corrected.
+        baseline_over_untrained: the difference of the baseline from the untrained policy, at 95 %.
+        seeds: the number of seeds that would make `gain` significant if its mean and spread stayed. None if it is
+            significant, or if it is 0.
     """
 
     k: int
@@ -169,8 +170,8 @@ def verdict(plan: Plan, found: Mapping[str, Policy], k: int) -> Verdict | None:
 
 
 def seeds_needed(gain: Estimate, seeds: int) -> int | None:
-    """About how many seeds would exclude 0, if the half-width falls with the root of their number; None if it is
-    excluded, or cannot be said."""
+    """About how many seeds would exclude 0, if the half-width falls with the square root of their number. None if 0 is
+    excluded, or if the number is unknown."""
     half = (gain.high - gain.low) / 2
     if not half > 0 or gain.low > 0 or gain.high < 0 or not gain.mean:
         return None
@@ -180,9 +181,9 @@ def seeds_needed(gain: Estimate, seeds: int) -> int | None:
 def gain_at(
     found: Mapping[str, Policy], more: str, less: str, pairs: tuple[Pair, Pair], k: int, level: float = LEVEL
 ) -> Estimate:
-    """`more` minus `less` on the held-out problems, each at a pair; unknown where one was not sampled there.
+    """`more` minus `less` on the held-out problems, each at a pair; unknown if one was not sampled at its pair.
 
-    `SAME` where both are the untrained policy at one temperature, which is alpha 0 of every setting.
+    `SAME` if both are the untrained policy at one temperature, which is alpha 0 of every setting.
     """
     if pairs[0] == pairs[1] and not pairs[0].alpha:
         return SAME

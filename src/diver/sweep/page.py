@@ -27,7 +27,7 @@ class Section(NamedTuple):
 
 
 def write_page(plan: Plan) -> Path:
-    """Write sweep.html and sweep.md in the folder of the sweep; returns the path of the first."""
+    """Write sweep.html and sweep.md into the folder of the sweep; returns the path of sweep.html."""
     by_label = policies(plan, records.read(plan.records))
     parts = sections(plan, by_label)
     text = "\n".join(f"## {s.title}\n\n{s.text}\n\n{markdown(s.rows[0], s.rows[1:])}" for s in parts)
@@ -150,7 +150,7 @@ def _fronts_table(plan: Plan, found: Mapping[str, Policy]) -> Section:
 
 
 def _runs(plan: Plan, found: Mapping[str, Policy]) -> Section:
-    """Every run, with where it comes from."""
+    """Every run with its steps, time and commit."""
     rows = [
         [
             label,

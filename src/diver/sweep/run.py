@@ -35,7 +35,7 @@ def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
     """Make the runs of the settings `only` (default: all), and add their records. The same call goes on after a kill.
 
     Raises:
-        DiverError: runs failed, which the others do not wait for, or a record is of another recipe.
+        DiverError: runs failed, raised once the others have ended; or a record is of another recipe.
     """
     errors = Errors()
     chosen = [setting for setting in plan.settings if not only or setting.label in only]
@@ -81,17 +81,17 @@ def check(plan: Plan) -> None:
             if run_record := stored.get(name_of(plan, setting.label, seed)):
                 theirs, mine = run_record["recipe"], about(plan, setting, seed)
                 changed = {k for k in theirs.keys() & mine.keys() if mine[k] != theirs[k]}
-                for k in sorted(changed, key=lambda k: (k != "method.name", k)):  # another method has another loss, too
+                for k in sorted(changed, key=lambda k: (k != "method.name", k)):  # the method also decides the loss
                     was = f"{plan.records}: {run_record['name']} is a run with {k} = {theirs[k]!r}"
                     raise DiverError(f"{was}, now {mine[k]!r}; give another --out")
 
 
 def about(plan: Plan, setting: Setting, seed: int) -> dict[str, Any]:
-    """What identifies a run in its record: its settings as JSON has them, without its seed, and its steps."""
+    """What identifies a run in its record: its settings in JSON's types, without the seed, and its steps."""
     recipe, steps = plan.trained(setting, seed), setting.step
     settings = identity(dataclasses.asdict(recipe))
     if seed in setting.folders:
-        # Older folders lack settings that came later. Those of the method are its own.
+        # Older folders lack settings that came later. Settings of the method come from the run alone.
         earlier = {k: v for k, v in earlier_identity().items() if not k.startswith("method.")}
         settings = earlier | read_json(plan.folder(setting, seed) / "config.json")["identity"]
         steps = checkpoint(plan, setting, seed)[0]
@@ -109,7 +109,7 @@ def record(plan: Plan, label: str, seed: int | None = None) -> dict[str, Any] | 
 
 
 def missing(plan: Plan, setting: Setting, found: Mapping[str, Any]) -> list[Pair]:
-    """The pairs that are chosen for a setting and not yet sampled on the held-out problems; none before the choice."""
+    """The chosen pairs of a setting that are not yet sampled on the held-out problems; none before the choice."""
     if plan.measure:
         return []
     sampled = found["fronts"][HELD_OUT]
@@ -117,7 +117,7 @@ def missing(plan: Plan, setting: Setting, found: Mapping[str, Any]) -> list[Pair
     return [pair for pair in wanted if pair.alpha and key(pair) not in sampled]
 
 
-# ---- in a process of its own
+# ---- in the process of a run
 
 
 def in_order(*calls: Callable[[], object]) -> None:
@@ -182,7 +182,7 @@ def train(recipe: Recipe, trainer: "type[Trainer] | None" = None) -> None:
 
 
 def checkpoint(plan: Plan, setting: Setting, seed: int) -> tuple[int, Path]:
-    """The step and the folder of the policy that a run is judged by: the last, or that of `setting.step`."""
+    """The step and the folder of the checkpoint that is judged: the last one, or that of `setting.step`."""
     saved = by_step(plan.folder(setting, seed) / "checkpoints")
     step = setting.step or max(saved, default=0)
     if step not in saved:
@@ -196,7 +196,7 @@ def counts(
 ) -> dict[str, Any]:
     """Correct samples of each problem of a part at each pair: {"fronts": {part: {pair: [problems]}}, "problems": ...}.
 
-    A problem of which a response is unscored counts over fewer samples: [correct, scored] stands for it.
+    A problem with unscored responses has [correct, scored] in place of the number of correct samples.
     """
     recipe = plan.recipe_of(setting, seed)
     problems = plan.problems(recipe)[part]
@@ -228,7 +228,7 @@ def add(plan: Plan, found: dict[str, Any], new: Iterable[Mapping[str, Any]]) -> 
 
 
 def thinned(column: Sequence[Any]) -> list[float | None]:
-    """At most `POINTS` values with four digits: the mean of each block of a column, without steps without a value."""
+    """At most `POINTS` values with four digits: the means of blocks of a column over the steps that have a value."""
     values = np.array([np.nan if not isinstance(v, int | float) else v for v in column], dtype=float)
     blocks = np.array_split(values, min(POINTS, len(values)))
     return [None if np.isnan(block).all() else float(f"{np.nanmean(block):.4g}") for block in blocks]
