@@ -1,4 +1,4 @@
-"""The page of one run, or of several side by side. All text of others is escaped here."""
+"""The page of one run, or of several side by side. Text of any origin is escaped here."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ from diver.pages.run_record import RunRecord, compare, conclusions, conditions, 
 from diver.pages.verdict import SIGNS, changes, headline, kind, verdict
 
 STEPS = 20  # steps of a run whose groups are shown
-COLUMNS = 4  # variants, of which a table with a row for each quantity fits the page
+COLUMNS = 4  # maximum variants in a table with one row per quantity: wider tables do not fit the page
 NO_ALERTS = (
     "No alerts: gradients, the reward and the advantage, log-probabilities, entropy, response length, truncation, "
     "groups without a correct response and verifier failures stayed within their limits, and diversity did not rise "
@@ -46,7 +46,7 @@ def write_report(folder: str | Path) -> Path:
 
 
 def render(runs: Sequence[RunRecord], groups: int = GROUPS, version: str = "") -> str:
-    """The page of one run, or of several side by side; one that is served has a `version`.
+    """The page of one run, or of several side by side; a served page has a `version`.
 
     `groups` is the maximum number of groups that are shown, evenly spaced over the runs.
     """
@@ -80,7 +80,7 @@ def labels(runs: Sequence[RunRecord]) -> list[str]:
     depths = range(1, max(map(len, folders)) + 1)
     paths = [["/".join(parts[-depth:]) for parts in folders] for depth in depths]
     forms = (names for names in (methods, seeds, *paths) if len({*names}) == len(runs) and "–" not in names)
-    unique = next(forms, [str(run.folder) for run in runs])  # one folder given twice has no form
+    unique = next(forms, [str(run.folder) for run in runs])  # a folder that is named twice has no form
     name_counts = Counter(run.name for run in runs)
     return [
         name if not run.name else run.name if name_counts[run.name] == 1 else f"{run.name}/{run.folder.name}"
@@ -121,7 +121,7 @@ def of_several(runs: Sequence[RunRecord], names: Sequence[str]) -> tuple[str, st
     baseline, by_name = _against(compared)
     sentences = {name: headline(verdict(rows, baseline == BEFORE)) for name, rows in by_name.items()}
     lead = "".join(f"{page.text(name)} against {page.text(baseline)}: {words}" for name, words in sentences.items())
-    if len(by_name) != 1:  # each has its own line of changes below
+    if len(by_name) != 1:  # each variant has a line of changes below
         lead = page.text(f"{len(by_name)} variants against {baseline}" if by_name else " · ".join(names))
     tiles = "".join(changes(rows, f"<h3>{page.text(name)}</h3>" * (len(by_name) > 1)) for name, rows in by_name.items())
     by_k = [*pass_estimates(compared.tables["levels"]).values()]
@@ -151,7 +151,7 @@ def _against(compared: Compared) -> tuple[str, dict[str, list[Comparison]]]:
 
 
 def _side_by_side(tables: Mapping[str, Table]) -> str:
-    """Levels and differences: the rows of one quantity together, or a table each where there are many variants."""
+    """Levels and differences: the rows of one quantity together, or two tables if the variants are many."""
     levels, differences = tables["levels"], tables.get("differences")
     if differences is None or len(levels.rows) > COLUMNS:
         return "".join(page.text_table(table.text()) for table in tables.values())

@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NARROWER, LEVEL = "Pass@1 rises while Pass@k falls", 0.95  # the alert of evaluations, and the level of its intervals
-COMPARED_STEPS = 5
+COMPARED_STEPS = 5  # maximum steps of a run whose rollouts are tested for repetition
 STAGES = ("sample", "verify", "diversity", "update")  # parts of a step whose times are logged
 
 
 def run_folders(path: Path) -> list[Path]:
-    """The run folder `path`, or the run folders in it, as of `diver train --seeds`; none if it has no run, but a
-    dump.
+    """The run folder `path`, or the run folders in it, such as those of `diver train --seeds`; none for a dump.
 
     A folder with a config.json may also be that of an evaluation, of grades or of a model.
     """
@@ -75,7 +74,7 @@ class RunRecord:
 
     @property
     def engine(self) -> str:
-        """What trained: built-in, trl or verl; empty for a run that does not say."""
+        """The engine of the training: built-in, trl or verl; empty if unknown."""
         return str(self.config.get("engine", ""))
 
     def recipe(self, section: str) -> dict[str, Any]:
@@ -95,7 +94,7 @@ class RunRecord:
         return int(next((p for p in planned if p >= self.last_step), self.last_step))
 
     def step_seconds(self) -> pd.Series:
-        """The seconds of each step of which a time is known, without evaluation."""
+        """The seconds of each step with a known time, without evaluation."""
         return self.metrics.reindex(columns=[f"time/{name}" for name in STAGES]).sum(axis=1, min_count=1).dropna()
 
     @property
@@ -116,7 +115,7 @@ class RunRecord:
 
     @property
     def missing(self) -> list[str]:
-        """The evaluations that metrics.jsonl has a row of, and the folder no longer has a file of."""
+        """The files of evaluations that metrics.jsonl has a row of, and that are no longer in the folder."""
         steps = self.column("eval/pass@1").index.difference(list(self.evaluations))
         return [f"eval/step_{step:04d}.json" for step in steps]
 
@@ -124,7 +123,7 @@ class RunRecord:
         return groups_from_rows(read_jsonl(self.rollout_files[step]))
 
 
-# ---- its result
+# ---- the result of a run
 
 
 def compare(run: RunRecord) -> list[Comparison]:
@@ -180,7 +179,7 @@ def conclusion(run: RunRecord) -> str:
 
 
 def conclusions(run: RunRecord) -> list[Part]:
-    """The parts of the sentence, each rose or fell or nothing, with its words."""
+    """The parts of the sentence: each is rose, fell or nothing, with its words."""
     norms = run.column("policy/grad_norm")
     if len(norms) and not norms.any():
         why = (why := obstacle(run, 0.0)) and f": {why}"
@@ -234,7 +233,7 @@ def conditions(run: RunRecord) -> str:
 
 
 def result_lines(run_folder: Path) -> list[str]:
-    """The result of the run and each of its alerts, a line each, which begins with the folder's name."""
+    """One line for the result of the run and one for each alert. A line begins with the name of the folder."""
     run = RunRecord.read(run_folder)
     lines = [conclusion(run)]
     for alert in run_alerts(run):

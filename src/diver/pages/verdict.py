@@ -12,14 +12,14 @@ Part = tuple[str, str]
 
 
 def kind(row: Comparison) -> str:
-    """The sign of a significant change; empty for another one."""
+    """The sign of a significant change, rose or fell; empty for any other change."""
     return "" if not row.significant else "rose" if row.change.mean > 0 else "fell"
 
 
 def verdict(rows: Sequence[Comparison], trained: bool = True) -> list[Part]:
     """The changes at the smallest and the largest k, and the first significant one if neither of these is.
 
-    `trained`: they are changes by training, not differences from another policy.
+    `trained` says that they are changes by training, not differences from another policy.
     """
     passes = [row for row in rows if row.is_pass and not math.isnan(row.change.mean)]
     ends = [*dict.fromkeys([*passes[:1], *passes[-1:]])]
@@ -42,7 +42,7 @@ def headline(parts: Sequence[Part]) -> str:
 
 
 def changes(rows: Sequence[Comparison], name: str = "") -> str:
-    """The change at each k with its interval, and from what to what where that is known; `name` is trusted HTML."""
+    """The change at each k with its interval, and the levels before and after if known; `name` is trusted HTML."""
     items = ""
     for row in rows:
         if row.is_pass and not math.isnan(row.change.mean):
