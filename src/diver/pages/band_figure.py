@@ -40,8 +40,8 @@ def pass_figure(ks: Sequence[int], lines: Mapping[str, Sequence[Estimate]]) -> s
 def band_figures(
     bands: Mapping[str, Band], words: Mapping[str, str], names: Sequence[str] = (), minus: str = ""
 ) -> str:
-    """A figure for each band, under its name with `minus` and in the colour of its place in `names`, with `words` on
-    its ranges below; empty without any."""
+    """A figure for each band; empty without bands. The name and `minus` are its title, the place of the name in `names`
+    is its colour, and `words` on its ranges stand below."""
     figures = ""
     for name, band in bands.items():
         marks = ticks(100 * min(0, *band.low), 100 * max(0, *band.high))

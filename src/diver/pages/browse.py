@@ -1,4 +1,4 @@
-"""`diver browse`: write the page of runs, or that of anyone's rollouts, or serve it while it changes."""
+"""`diver browse`: write the page of runs or of anyone's rollouts, or serve it while it changes."""
 
 import dataclasses
 from pathlib import Path
@@ -87,7 +87,7 @@ def browse_runs(config: Browse, folders: list[tuple[str, Path]], first: Path) ->
         return [dataclasses.replace(RunRecord.read(folder), name=name) for name, folder in folders]
 
     if config.watch:
-        shown: list[object] = []  # the files of each run, as they were when the page was made
+        shown: list[object] = []  # the files of each run when the page was made
 
         def newest(version: str) -> str | None:
             runs = records()

@@ -37,7 +37,7 @@ MEANINGS = {
 
 
 def meaning_of(metric: str) -> str:
-    """The meaning of a logged metric; empty for one that a method of the user's logs."""
+    """The meaning of a logged metric; empty for a metric of a user's method."""
     return next((text for name, text in MEANINGS.items() if fnmatchcase(metric, name)), "")
 
 
@@ -45,7 +45,7 @@ def curves_data(runs: Sequence[RunRecord], alerts: Sequence[Sequence[Alert]]) ->
     """{steps, panels, more}: a panel is {id, title, note, percent, lines, spans}, a line {run, steps, values, low,
     high}.
 
-    `alerts` are those of each run, whose steps are marked in the curve that shows them. `more` are the panels of all
+    `alerts` are those of each run. Their steps are marked in the curve of their metric. `more` are the panels of all
     metrics that are not among `PANELS`.
     """
     panels = [*_pass_at_k_panels(runs), *PANELS]
@@ -62,7 +62,7 @@ def curves_data(runs: Sequence[RunRecord], alerts: Sequence[Sequence[Alert]]) ->
 
 
 def curves_over_seeds(variants: Sequence[Sequence[RunRecord]]) -> list[dict[str, Any]]:
-    """The panels of several runs of each variant: a line a variant, its mean over the steps that all its runs have.
+    """The panels of several runs per variant: a line is the mean of a variant over the steps that all its runs have.
 
     `low` and `high` are the lowest and the highest of its runs.
     """
@@ -83,7 +83,7 @@ def curves_over_seeds(variants: Sequence[Sequence[RunRecord]]) -> list[dict[str,
 
 
 def _pass_at_k_panels(runs: Sequence[RunRecord]) -> list[Panel]:
-    """Panels of the smallest k, the largest that every evaluation or most of them has, and the largest of any."""
+    """Panels of the smallest and the largest k that most evaluations have, and of the largest k of any."""
     counts = Counter(k for run in runs for evaluation in run.evaluations.values() for k in evaluation["k"])
     usual = [k for k, n in counts.items() if n == max(counts.values())]
     ends = sorted({min(usual), max(usual), max(counts)}) if usual else ()
@@ -93,7 +93,7 @@ def _pass_at_k_panels(runs: Sequence[RunRecord]) -> list[Panel]:
 def drawn(
     panels: Iterable[Panel], lines: Callable[[Panel], list[Line]], alerts: Sequence[Sequence[Alert]]
 ) -> list[dict[str, Any]]:
-    """The panels that have a line, as the page draws them, with the steps of the alerts of each run that they show."""
+    """The panels that have a line, as the page draws them, with the steps of the alerts on their metrics."""
     return [
         {
             **panel._asdict(),
@@ -112,7 +112,7 @@ def drawn(
 
 
 def _line(run: RunRecord, metric: str) -> dict[str, Any]:
-    """A metric if it is known; held-out values come from eval/ with their intervals if they can."""
+    """The line of a metric. Held-out values come from eval/ with their intervals, if eval/ has the metric."""
     key = metric.removeprefix("eval/")
     stored = {step: e["estimates"][key] for step, e in run.evaluations.items() if key in e["estimates"]}
     evaluated = {step: estimate for step, estimate in stored.items() if estimate["mean"] is not None}

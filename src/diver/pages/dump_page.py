@@ -1,4 +1,4 @@
-"""The page of `diver browse`: the report's page, filled from what was read of rollouts."""
+"""The page of `diver browse` for rollouts: the page of a report, filled from the groups that were read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NO_ALERTS = (
 
 
 class Run(NamedTuple):
-    """Whose responses: those of a path, or of one value of --by in it. `table` has one row per group, by step."""
+    """The responses of a path, or of one value of --by in it. `table` has one row per group, by step."""
 
     name: str
     source: Source
@@ -138,7 +138,7 @@ def _head(runs: Sequence[Run], sources: Sequence[Source]) -> str:
 
 
 def part_read(source: Source) -> str:
-    """Which part of a source was read; empty if all of it was."""
+    """Which part of a source was read; empty if everything was."""
     cut = any(not content.whole for content in source.contents.values())
     if not source.missing and not cut:
         return ""
@@ -232,7 +232,7 @@ def _narrower(metrics: pd.DataFrame) -> Alert | None:
 
 
 def _shown(runs: Sequence[Run], sources: Sequence[Source], limit: int, threshold: float) -> list[Shown]:
-    """At most `limit` groups, by step, with what the cards show of a response."""
+    """At most `limit` groups, by step, with the values that cards of responses show."""
     index = {(id(run.source), run.by): i for i, run in enumerate(runs)}
     pairs = [(source, group) for source in sources for c in source.contents.values() for group, _ in c.sample.groups()]
     shown = []

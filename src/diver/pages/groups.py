@@ -46,7 +46,7 @@ class Shown:
 
 
 def with_page_name(group: Group, prefix: str, threshold: float, usual: int) -> Group:
-    """The group under a name that says where it is from; an outcome without a grade becomes correct or wrong."""
+    """The group under a name with its origin. An outcome without a grade becomes the grade correct or wrong."""
     problem, step = group.problem, group.problem.meta.get("step")
     name = f"{prefix}{name_of(problem)}" + (f", step {step}" if step is not None else "")
     name += f", ragged: {len(group)} responses, not {usual}" if len(group) != usual else ""
@@ -58,8 +58,8 @@ def with_page_name(group: Group, prefix: str, threshold: float, usual: int) -> G
 def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
     """What the browser draws: {groups, formulas, max_chars, unconverted}.
 
-    `max_chars` is how much of a long text is kept, `unconverted` how many formulas could not be converted.
-    Texts are kept as long as the compressed data of `limit` groups stays within its part of a page of 2 MB.
+    `unconverted` is the number of formulas that could not be converted, `max_chars` the maximum number of characters of
+    a text: the largest of `LENGTHS` with which the compressed data of `limit` groups stays in its part of 2 MB.
     """
     budget = BYTES * max(1.0, limit / GROUPS)
     full_groups = [_group(s) for s in progress(shown, "groups of the page", "group")]
@@ -80,7 +80,7 @@ def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
 
 
 def _group(shown: Shown) -> dict[str, Any]:
-    """A group with all that does not depend on how much of its texts is kept; each with the formulas that only it has.
+    """The data of a group that do not depend on `max_chars`. Each text comes with the formulas that only it has.
 
     `matrix` has the dissimilarities of the responses that are shown, in hundredths.
     """
@@ -142,7 +142,7 @@ def _turn(turn: Turn) -> dict[str, Any]:
 
 
 def _cut_turns(turns: Sequence[Mapping[str, Any]], characters: int) -> list[dict[str, Any]]:
-    """Turns whose texts have together at most `characters`, each at most its part; `cut` is how many are left out."""
+    """Turns cut to `characters` in total, with an equal share for each; `cut` is the number of characters left out."""
     share = characters // len(turns)
     return [
         {

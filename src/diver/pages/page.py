@@ -1,6 +1,6 @@
-"""Writes every page: an HTML file with its own style sheet and script, and a policy that blocks all else.
+"""Writes every page: an HTML file with a style sheet, a script, and a policy that blocks all else.
 
-What a model or a data set wrote reaches the page in two ways only: as escaped text, and in the packed data, which the
+Text of models and data sets reaches the page in two ways only: as escaped text, and in the packed data, which the
 script shows through text nodes. The policy forbids every request and every script but the one whose hash it names.
 """
 
@@ -35,12 +35,12 @@ CURVES = (
 
 
 def text(value: Any) -> str:
-    """Anything that others wrote as HTML text: cleaned, escaped."""
+    """A value of any origin as HTML text: cleaned and escaped."""
     return html.escape(clean(value))
 
 
 def short(value: float) -> float | None:
-    """A number with the digits that a page shows; None if it is not known."""
+    """A number with the digits that a page shows; None if it is unknown."""
     return float(f"{value:.5g}") if math.isfinite(value) else None
 
 
@@ -65,7 +65,7 @@ def _hash(source: str) -> str:
 
 
 def document(title: str, sections: Iterable[str], data: Mapping[str, Any]) -> str:
-    """The whole page: sections of trusted HTML, and the data that the script draws into #curves and #browser.
+    """The HTML of a page: sections of trusted HTML, and the data that the script draws into #curves and #browser.
 
     A page whose data has a `version` asks its server for a newer one.
     """
@@ -137,7 +137,7 @@ def cell(value: str) -> str:
 
 
 def groups_section(browser: Mapping[str, Any], total: int | None = None, drawn: str = "evenly spaced") -> str:
-    """The place of the group browser, with how many of `total` groups it shows and how they were `drawn`; nothing
+    """The section of the group browser, with the number of groups out of `total` and how they were `drawn`; empty
     without a group."""
     count, unconverted = len(browser["groups"]), browser["unconverted"]
     if not count:
