@@ -290,7 +290,7 @@ def confusion(responses: Sequence[Response]) -> tuple[dict[str, int], list[str]]
 
 
 def missed_options(responses: Sequence[Response]) -> list[str]:
-    """A warning if reference answers are letters, like those of options, and math rejects 90 % of the responses."""
+    """A warning if reference answers are letters, like those of options, and math rejects 90 % or more of responses."""
     cases = [r for r in responses if r.graded["grader"].startswith("math@") and is_letter(r.problem.answer, small=True)]
     correct = sum(r.grade is Grade.CORRECT for r in cases)
     if not cases or 10 * correct > len(cases):

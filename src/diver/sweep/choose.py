@@ -55,6 +55,7 @@ class Policy(NamedTuple):
             if (by_seed := self.values(SELECTION, pair, k)).keys() >= {*self.choosing}
         }
         top = max(means.values(), default=math.nan)
+        # Means that differ by rounding alone are equal.
         return next(((pair, mean) for pair, mean in means.items() if mean >= top - 1e-9), None)
 
 
