@@ -66,10 +66,10 @@ class Browse(Columns, Export):
 def run(config: Browse) -> None:
     """Write the page and print the summary, or serve it."""
     require("scipy", "pandas")  # the intervals and the curves need them
-    named = [(name, path.expanduser()) for name, path in map(given_name, config.rollouts)]
-    folders = [(name, run_folders(path)) for name, path in named]
+    paths = [(name, path.expanduser()) for name, path in map(given_name, config.rollouts)]
+    folders = [(name, run_folders(path)) for name, path in paths]
     if all(runs for _, runs in folders):
-        browse_runs(config, [(name, folder) for name, runs in folders for folder in runs], named[0][1])
+        browse_runs(config, [(name, folder) for name, runs in folders for folder in runs], paths[0][1])
     else:
         browse_rollouts(config)
 
@@ -123,14 +123,14 @@ def browse_rollouts(config: Browse) -> None:
     if config.watch:
 
         def newest(version: str) -> str | None:
-            read = [source.read_more(budget, measured) for source in sources]
-            return dump_page.render(sources, limit, config.threshold, version) if any(read) or version == "1" else None
+            fresh = [source.read_more(budget, measured) for source in sources]
+            return dump_page.render(sources, limit, config.threshold, version) if any(fresh) or version == "1" else None
 
         watch(config.port, newest)
         return
     out = config.out or Path("browse.html")
-    written, figures = config.paths(out.parent, out.stem), config.figure_paths(out.parent, out.stem)
-    check_written([out, *written], paths.values(), mine=out.exists())
+    table_paths, figures = config.paths(out.parent, out.stem), config.figure_paths(out.parent, out.stem)
+    check_written([out, *table_paths], paths.values(), mine=out.exists())
     check_page(out)
     for source in sources:
         source.look()
@@ -152,4 +152,4 @@ def browse_rollouts(config: Browse) -> None:
         write_intervals(table, *figures)
     header, *rows = table.upright() if dump_page.is_upright(table) else table.text()
     config.show(table, markdown(header, rows))
-    note("\n".join(map(str, [out, *written])))
+    note("\n".join(map(str, [out, *table_paths])))

@@ -27,7 +27,7 @@ class Panel(NamedTuple):
 
 
 SHOWN = packaged_table("diver.pages", "panels.toml")
-PANELS = [Panel(metric, **about) for metric, about in SHOWN["run"].items()]
+PANELS = [Panel(metric, **entry) for metric, entry in SHOWN["run"].items()]
 MEANINGS = {
     f"{prefix}/{name}": meaning
     for prefix, metrics in packaged_table("diver.pages", "metrics.toml").items()

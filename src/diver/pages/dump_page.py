@@ -80,7 +80,7 @@ def summary(runs: Sequence[Run]) -> Table:
     estimated = [
         *(Measure(f"pass@{k}", f"Pass@{k}", 100) for k in shared_ks(tables, "pass")),
         *(Measure(f"distinct@{k}", f"written differently@{k}") for k in shared_ks(tables, "distinct")),
-        *(Measure(name, **about) for name, about in SHOWN["summary"].items()),
+        *(Measure(name, **entry) for name, entry in SHOWN["summary"].items()),
     ]
     columns: dict[Measure, Sequence[Cell]] = {
         Measure("groups"): [len(t) for t in tables],
@@ -99,7 +99,7 @@ def is_upright(table: Table) -> bool:
 
 
 def render(sources: Sequence[Source], groups: int, threshold: float, version: str = "") -> str:
-    """The page of what was read so far; `groups` is the maximum number of groups that it shows."""
+    """The page of the rollouts read so far; `groups` is the maximum number of groups that it shows."""
     runs = runs_of(sources)
     names = [run.name for run in runs]
     metrics = [run.metrics for run in runs]
@@ -124,7 +124,7 @@ def render(sources: Sequence[Source], groups: int, threshold: float, version: st
 def _head(runs: Sequence[Run], sources: Sequence[Source]) -> str:
     steps = sorted({int(step) for run in runs for step in run.table["step"].dropna()})
     outcomes = dict.fromkeys(name for source in sources for name in source.outcomes)
-    about = {
+    facts = {
         "Read as": ", ".join(dict.fromkeys(name for source in sources for name in source.layouts)),
         "Outcome": ", ".join(outcomes),
         "Groups": f"{sum(len(run.table) for run in runs):,}",
@@ -133,7 +133,7 @@ def _head(runs: Sequence[Run], sources: Sequence[Source]) -> str:
     }
     notes = "".join(f'<p class="note">{page.text(line)}</p>' for line in map(part_read, sources) if line)
     return page.header(
-        "diver browse", page.text(" · ".join(source.name for source in sources)), page.facts(about) + notes
+        "diver browse", page.text(" · ".join(source.name for source in sources)), page.facts(facts) + notes
     )
 
 
@@ -164,8 +164,8 @@ def _summary_section(runs: Sequence[Run]) -> str:
     names = [f"{page.swatch(i) if len(runs) > 1 else ''}{page.text(run.name)}" for i, run in enumerate(runs)]
     header, firsts = (names, measures) if upright else (measures, names)
     body = [[first, *map(page.cell, cells)] for first, (_, *cells) in zip(firsts, rows, strict=True)]
-    shown = page.html_table(["", *header], body, "fit")
-    return page.section("Summary", f"{shown}<p class='note'>{page.text(NOTE)}</p>")
+    html = page.html_table(["", *header], body, "fit")
+    return page.section("Summary", f"{html}<p class='note'>{page.text(NOTE)}</p>")
 
 
 def remarks(sources: Sequence[Source]) -> list[str]:
@@ -184,7 +184,7 @@ def curves(runs: Sequence[Run], metrics: Sequence[pd.DataFrame], found: Sequence
     panels = [
         *(Panel(f"pass@{k}", f"Pass@{k}", "of the rollouts", True) for k in shared_ks(tables, "pass")),
         *(Panel(f"distinct@{k}", f"Written differently@{k}", "correct, by their formulas") for k in distinct),
-        *(Panel(metric, **about) for metric, about in SHOWN["rollouts"].items()),
+        *(Panel(metric, **entry) for metric, entry in SHOWN["rollouts"].items()),
     ]
     steps = max([1, *(int(m.index[-1]) for m in metrics if len(m))])
     return {"steps": steps, "panels": drawn(panels, lambda panel: _lines(panel, metrics), found), "more": []}
@@ -238,9 +238,9 @@ def _shown(runs: Sequence[Run], sources: Sequence[Source], limit: int, threshold
     shown = []
     for source, group in (pairs[i] for i in page.evenly_spaced(len(pairs), limit)):
         bare = dataclasses.replace(group, problem=dataclasses.replace(group.problem, meta={}))
-        named = with_page_name(bare, "", threshold, usual=len(group))
-        named = named.with_each(entropy=[entropy(r) for r in group.rollouts])
+        copy = with_page_name(bare, "", threshold, usual=len(group))
+        copy = copy.with_each(entropy=[entropy(r) for r in group.rollouts])
         if len(group) > 1 and not group.rollouts[0].diversity:
-            named = with_diversity(named, ["textual", "equational"])
-        shown.append(Shown(named, index[id(source), owner(group.problem, source.by)], group.problem.meta.get("step")))
+            copy = with_diversity(copy, ["textual", "equational"])
+        shown.append(Shown(copy, index[id(source), owner(group.problem, source.by)], group.problem.meta.get("step")))
     return shown

@@ -37,12 +37,12 @@ def front_svg(series: Mapping[str, Sequence[tuple[float, float, str]]], x_label:
         drawn += f'<path class="grid" d="M{at:.1f} {TOP}V{low}"/>'
         drawn += f'<text x="{at:.1f}" y="{low + 15}" text-anchor="middle">{tick:g}</text>'
     taken = [(a - 4, b - 4, a + 4, b + 4) for a, b in zip(x, y, strict=True)]
-    named = set[tuple[float, float, str]]()
+    labelled = set[tuple[float, float, str]]()
     for i, points in enumerate(series.values()):
         spots = [(*next(places), label) for _, _, label in points]
         marks = "".join(f'<circle{ring * (t == UNTRAINED)} cx="{a:.1f}" cy="{b:.1f}" r="3.5"/>' for a, b, t in spots)
-        marks += "".join(_label(label, a, b, taken) for a, b, label in spots if (a, b, label) not in named)
-        named |= {*spots}  # lines that begin at the same policy name it once
+        marks += "".join(_label(label, a, b, taken) for a, b, label in spots if (a, b, label) not in labelled)
+        labelled |= {*spots}  # lines that begin at the same policy name it once
         drawn += f'<g class="line r{i % 6}"><path d="M{"L".join(f"{a:.1f} {b:.1f}" for a, b, _ in spots)}"/>{marks}</g>'
     names = "".join(f"<span>{page.swatch(i)}{page.text(name)}</span>" for i, name in enumerate(series))
     legend = f"<figcaption><b>{names}</b></figcaption>" if len(series) > 1 else ""

@@ -86,7 +86,7 @@ def document(title: str, sections: Iterable[str], data: Mapping[str, Any]) -> st
 
 
 def check_page(path: Path) -> None:
-    """DiverError if `path` exists and is no page of ours: it would be lost."""
+    """DiverError if `path` exists and is not a page that diver wrote: it would be lost."""
     if path.is_dir():
         raise DiverError(f"--out {path}: is a folder; name the page, such as {path / 'page.html'}")
     if path.exists():

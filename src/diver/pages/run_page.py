@@ -197,8 +197,8 @@ def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
         f"{legend([row for _, row in pairs])} Brackets hold 95 % intervals over problems; that of the change is paired "
         "by problem. ▲ and ▼ mark a change whose interval excludes 0."
     )
-    shown = page.html_table(["", "Change", "Before", "After"], lines, "fit")
-    return page.section("Before and after training", f'<p class="note">{page.text(note)}</p>\n{shown}')
+    html = page.html_table(["", "Change", "Before", "After"], lines, "fit")
+    return page.section("Before and after training", f'<p class="note">{page.text(note)}</p>\n{html}')
 
 
 def fronts(run: RunRecord) -> str:
@@ -243,11 +243,11 @@ def provenance(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     parts = []
     for run, name in zip(runs, names, strict=True):
         versions = " · ".join(f"{key} {version}" for key, version in table(run.config, "versions").items())
-        about = {"Run": name} if len(runs) == 1 else {"Run": name, **_facts(run)}
-        about |= {"Command": run.config.get("command"), "Commit": run.config.get("commit")}
+        facts = {"Run": name} if len(runs) == 1 else {"Run": name, **_facts(run)}
+        facts |= {"Command": run.config.get("command"), "Commit": run.config.get("commit")}
         recipe = json.dumps(run.config.get("recipe"), indent=2, ensure_ascii=False, default=str)
         parts.append(
-            f"{page.facts({**about, 'Versions': versions})}\n"
+            f"{page.facts({**facts, 'Versions': versions})}\n"
             f'<details><summary>The resolved recipe</summary><pre class="text">{page.text(recipe)}</pre></details>'
         )
     return page.section("Provenance", "".join(parts))

@@ -195,7 +195,7 @@ def obstacle(run: RunRecord, most: float = 0.8) -> str:
 
     The default is the limit of the alert on groups without a correct response.
     """
-    correct, none = (run.column(f"group/solve_{part}").mean() for part in ("all", "none"))
+    correct, none = (run.column(f"group/solve_{kind}").mean() for kind in ("all", "none"))
     if correct > max(most, none):
         return f"in {correct:.0%} of the groups every response was correct: take harder problems"
     if not none > most:  # also where it is not known

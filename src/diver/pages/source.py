@@ -138,10 +138,10 @@ class Source:
         try:
             self.look()
         except (DiverError, OSError) as error:
-            self._said, read = [str(error)], False
+            self._said, has_new = [str(error)], False
         else:
-            read = self.read(size, measured, growing=True)
-        return read or before != (self.notes, {*self.contents})
+            has_new = self.read(size, measured, growing=True)
+        return has_new or before != (self.notes, {*self.contents})
 
     @property
     def notes(self) -> list[str]:
