@@ -28,9 +28,9 @@ class Dependence(NamedTuple):
     """Repetitions that honest samples have with a probability below `FALSE_ALARMS`."""
 
     lag: int
-    """How many places apart the equal draws of a problem are; 0 for draws of two problems at the same place."""
+    """The distance between equal draws of a problem, in draws; 0 for draws of two problems at the same place."""
     repeated: int
-    """The pairs of equal draws at that distance."""
+    """The number of pairs of equal draws at that distance."""
     expected: float
     """The mean number of such pairs in random orders of the same draws."""
 
@@ -54,8 +54,8 @@ class Dependence(NamedTuple):
 
 
 def dependence(groups: Iterable[Sequence[Hashable]]) -> Dependence | None:
-    """The repetition that stands out most among the responses of each problem, in the order in which they were
-    sampled; None if none does.
+    """The most significant repetition among the responses of each problem, in the order in which they were sampled;
+    None if it may be chance.
 
     The test statistic is the largest standardized number of pairs of equal draws, over all distances within a problem
     and the same place in two problems. Its distribution under permutations of each problem's draws gives the

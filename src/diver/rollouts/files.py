@@ -107,9 +107,9 @@ def check_out(out: Path, names: Iterable[str], read: Iterable[Path], mine: bool)
 def check_written(written: Iterable[Path], paths: Iterable[Path], mine: bool) -> None:
     """Raise DiverError if a file of `written` is also a file of rollouts in `paths`, at any step, or if it exists and
     is not `mine`."""
-    read = {file.path.resolve() for path in paths for file in rollout_files(path)[0]}
+    inputs = {file.path.resolve() for path in paths for file in rollout_files(path)[0]}
     for path in written:
-        if path.resolve() in read:
+        if path.resolve() in inputs:
             raise DiverError(f"--out: would replace {path}, which is read; choose another --out")
         if not mine and path.exists():
             raise DiverError(f"--out: would replace {path}, which this command did not write; choose another --out")

@@ -43,8 +43,8 @@ def _of_log(sample: Any, header: Mapping[str, Any]) -> Any:
     """A sample of an inspect_ai log with its model and task. A sample that failed may lack its output and scores."""
     if not isinstance(sample, dict):
         return sample
-    about = table(header, "eval")
-    return {"output": None, "scores": None, **sample, "model": about.get("model"), "task": about.get("task")}
+    evaluation = table(header, "eval")
+    return {"output": None, "scores": None, **sample, "model": evaluation.get("model"), "task": evaluation.get("task")}
 
 
 def _logtree_attempts(root: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -213,9 +213,9 @@ def summary(responses: Sequence[Response], config: GradeConfig) -> Table:
         Measure("unscored"),
     ]
     owners: dict[str, list[Response]] = {}
-    named = any(response.by for response in responses)
+    has_names = any(response.by for response in responses)
     for response in responses:
-        by = owner(response.problem, config.by) if named else Path(config.rollouts).stem
+        by = owner(response.problem, config.by) if has_names else Path(config.rollouts).stem
         owners.setdefault(by, []).append(response)
     rows: dict[str, list[Cell]] = {}
     for by, owned in owners.items():
@@ -290,7 +290,7 @@ def confusion(responses: Sequence[Response]) -> tuple[dict[str, int], list[str]]
 
 
 def missed_options(responses: Sequence[Response]) -> list[str]:
-    """A warning if reference answers are letters, like those of options, and math rejects 90 % or more of responses."""
+    """A warning if reference answers are letters, like those of options, and math accepts 10 % of responses at most."""
     cases = [r for r in responses if r.graded["grader"].startswith("math@") and is_letter(r.problem.answer, small=True)]
     correct = sum(r.grade is Grade.CORRECT for r in cases)
     if not cases or 10 * correct > len(cases):

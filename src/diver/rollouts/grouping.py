@@ -77,8 +77,8 @@ def _problems(
             by_answer.setdefault(part.group.problem.answer.strip(), []).append(part)
         if several := _several([*by_answer]):
             what = f"{path}: one {'prompt' if splits else 'group'} has different reference answers"
-            shown = f"{several[0][:40]!r} and {several[1][:40]!r}"
-            _note(notes, what, shown + ", which tell problems apart" * splits, prompt)
+            examples = f"{several[0][:40]!r} and {several[1][:40]!r}"
+            _note(notes, what, examples + ", which tell problems apart" * splits, prompt)
         if not (splits and several):
             by_answer = {"": same_id}
             if unshared := _unshared(same_id, not_ids) if splits and len(by_id) == 1 else "":

@@ -116,8 +116,8 @@ def response_turns(chat: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     nor are tools.
     """
     turns = [turn for turn in chat if not turn.keys().isdisjoint(TURN_TEXTS)]
-    named = [turn for turn in turns if speaker(turn) in ASSISTANT]
-    return named or [m for m in turns if (m.get("role") or m.get("from")) and speaker(m) not in ASKING | TOOLS]
+    answers = [turn for turn in turns if speaker(turn) in ASSISTANT]
+    return answers or [m for m in turns if (m.get("role") or m.get("from")) and speaker(m) not in ASKING | TOOLS]
 
 
 def speaker(turn: Mapping[str, Any]) -> str:

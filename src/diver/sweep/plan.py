@@ -82,8 +82,8 @@ class Plan:
         names = [slug(label) for label in (UNTRAINED, *labels)]
         if self.baseline not in labels:
             raise DiverError(f"--baseline {self.baseline}: must be one of the settings, {', '.join(labels)}")
-        if twice := [label for label in labels if names.count(slug(label)) > 1]:
-            raise DiverError(f"two settings have the same name, {twice[0]}; give each method and value once")
+        if repeated := [label for label in labels if names.count(slug(label)) > 1]:
+            raise DiverError(f"two settings have the same name, {repeated[0]}; give each method and value once")
         if max(self.ks) > self.samples:
             raise DiverError(f"--k: {max(self.ks)} needs as many samples; raise --samples above {self.samples}")
 

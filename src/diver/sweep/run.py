@@ -35,7 +35,7 @@ def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
     """Make the runs of the settings `only` (default: all), and add their records. The same call goes on after a kill.
 
     Raises:
-        DiverError: runs failed, raised once the others have ended; or a record is of another recipe.
+        DiverError: runs failed, while the others went on to their end, or a record is of another recipe.
     """
     errors = Errors()
     chosen = [setting for setting in plan.settings if not only or setting.label in only]
@@ -68,14 +68,14 @@ def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
 def check(plan: Plan) -> None:
     """DiverError if a record is of another recipe or of other problems: it would be shown as a run of this plan."""
     stored = {name: r for name, r in records.read(plan.records).items() if name.startswith(plan.prefix)}
-    if other := [name for name, r in stored.items() if r["samples"] != plan.samples]:
-        samples = stored[other[0]]["samples"]
-        raise DiverError(f"{plan.records}: {other[0]} has {samples} samples, not {plan.samples}; give another --out")
+    if wrong := [name for name, r in stored.items() if r["samples"] != plan.samples]:
+        samples = stored[wrong[0]]["samples"]
+        raise DiverError(f"{plan.records}: {wrong[0]} has {samples} samples, not {plan.samples}; give another --out")
     if stored and not plan.measure:
         parts = plan.problems(plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0]))
         digests = {part: digest(*map(problem_digest, loaded.problems)) for part, loaded in parts.items()}
-        if other := [n for n, r in stored.items() if any(v != digests[part] for part, v in r["problems"].items())]:
-            raise DiverError(f"{plan.records}: {other[0]} has other evaluation problems; give another --out")
+        if wrong := [n for n, r in stored.items() if any(v != digests[part] for part, v in r["problems"].items())]:
+            raise DiverError(f"{plan.records}: {wrong[0]} has other evaluation problems; give another --out")
     for setting in plan.settings:
         for seed in setting.seeds:
             if run_record := stored.get(name_of(plan, setting.label, seed)):
@@ -186,8 +186,8 @@ def checkpoint(plan: Plan, setting: Setting, seed: int) -> tuple[int, Path]:
     saved = by_step(plan.folder(setting, seed) / "checkpoints")
     step = setting.step or max(saved, default=0)
     if step not in saved:
-        which = f"of step {step}; raise train.save_total_limit" if step else "(checkpoints/step_NNNN)"
-        raise DiverError(f"{plan.folder(setting, seed)}: has no checkpoint {which}")
+        hint = f"of step {step}; raise train.save_total_limit" if step else "(checkpoints/step_NNNN)"
+        raise DiverError(f"{plan.folder(setting, seed)}: has no checkpoint {hint}")
     return step, saved[step]
 
 
