@@ -119,7 +119,7 @@ class Source:
         self.names: dict[str, str] = {}
         self._reader = Reader(columns)  # one reader for all files, because TRL writes some rows twice
         self.layouts, self.outcomes = self._reader.layouts, self._reader.outcomes
-        self._said: list[str] = []  # notes already reported
+        self._said: list[str] = []  # notes on the files of the path, or the error of listing them
         self._shares: dict[Path, int] = {}  # bytes read of each file
         self._repeated: Dependence | None = None
 

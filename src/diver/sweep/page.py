@@ -133,7 +133,7 @@ def _settings(plan: Plan, found: Mapping[str, Policy]) -> Section:
 
 
 def _fronts_table(plan: Plan, found: Mapping[str, Policy]) -> Section:
-    """Pass@k of the whole grid, on the selection problems."""
+    """Pass@k of all pairs of the grid, on the selection problems."""
     rows = []
     for label, policy in found.items():
         for pair in policy.pairs(SELECTION):
