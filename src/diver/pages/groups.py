@@ -59,7 +59,7 @@ def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
     """What the browser draws: {groups, formulas, max_chars, unconverted}.
 
     `unconverted` is the number of formulas that could not be converted, `max_chars` the maximum number of characters of
-    a text: the largest of `LENGTHS` with which the compressed data of `limit` groups stays in its part of 2 MB.
+    a text. It is the largest of `LENGTHS` with which the compressed data of `limit` groups stays in its part of 2 MB.
     """
     budget = BYTES * max(1.0, limit / GROUPS)
     full_groups = [_group(s) for s in progress(shown, "groups of the page", "group")]

@@ -106,6 +106,7 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     from pyarrow import BufferReader, CompressedInputStream
 
     assert archive.fp is not None
+    # The local header of a file in a zip has 30 bytes, the last four with the lengths of its name and extra field.
     archive.fp.seek(info.header_offset)
     name_length, extra_length = struct.unpack("<HH", archive.fp.read(30)[26:])
     archive.fp.seek(name_length + extra_length, 1)

@@ -143,7 +143,8 @@ def run(config: Measure, log: Log = print, write_page: WritePage | None = None) 
             for name, table in tables.items()
         }
         summaries = {"metrics": config.names, "diversity": dataclasses.asdict(config.diversity), "rollouts": by_path}
-        write_text(out / "summary.json", to_json(summaries) + "\n")  # first: it marks the folder
+        # The summary is first: if the command is stopped and repeated, it recognises the folder by this file.
+        write_text(out / "summary.json", to_json(summaries) + "\n")
         write_jsonl(out / "groups.jsonl", _rows(groups, ks, config.threshold))
         if write_page:
             write_page(out / PAGE, config, Measurement(groups, tables))

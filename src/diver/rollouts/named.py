@@ -40,6 +40,7 @@ BESIDE = (*COLUMNS["passages"], *COLUMNS["contexts"])
 DESCRIBED = ("entropy", "logprobs", "length", "truncated", "advantage")
 """Parts of a row that describe its response, besides the outcome."""
 NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # the id of a sample: the id of its problem and a number
+# a chat, as Python or JSON writes it as one text
 CHAT = re.compile(
     r"\s{0,9}\[\s{0,9}\{\s{0,9}['\"](?:role|from)['\"]\s{0,9}:\s{0,9}['\"]"
     r"(?:assistant|model|gpt|ai|user|human|system)['\"]"

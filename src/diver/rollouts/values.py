@@ -262,6 +262,6 @@ def by_token(value: Any) -> np.ndarray | None:
     """Log-probabilities of the tokens, float32 [T]; None if there are none, or one of them is not finite."""
     if not isinstance(value, list) or not value:
         return None
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # a number beyond float32 becomes infinite
         logprobs = np.array(list(map(number, value)), dtype=np.float32)
     return logprobs if np.isfinite(logprobs).all() else None

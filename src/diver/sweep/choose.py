@@ -150,7 +150,7 @@ def verdict(plan: Plan, found: Mapping[str, Policy], k: int) -> Verdict | None:
     if not candidates or not {UNTRAINED, plan.baseline} <= best.keys():
         return None
     label = max(candidates, key=lambda name: best[name][1])
-    level = 1 - (1 - LEVEL) / (len(plan.settings) - 1)  # also of the settings that have no run yet
+    level = 1 - (1 - LEVEL) / (len(plan.settings) - 1)  # Bonferroni, also over the settings without a run yet
 
     def gained(more: str, less: str, level: float) -> Estimate:
         return gain_at(found, more, less, (best[more][0], best[less][0]), k, level)
