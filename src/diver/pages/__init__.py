@@ -1,9 +1,9 @@
-"""The pages: one HTML file each, that opens without a server and asks no other machine for anything.
+"""The pages: one HTML file each, which opens without a server and sends no request to another machine.
 
 Four nouns:
 
 - A *page* is written by `page.py` alone, which escapes all that models and data sets wrote.
-- A *run record* is what a run folder says: its metrics, evaluations and rollouts.
+- A *run record* has the content of a run folder: its metrics, evaluations and rollouts.
 - A *source* is a path of anyone's rollouts that is read within a budget.
 - A *panel* is the plot of one metric, with a line for each run.
 

@@ -40,8 +40,8 @@ def pass_figure(ks: Sequence[int], lines: Mapping[str, Sequence[Estimate]]) -> s
 def band_figures(
     bands: Mapping[str, Band], words: Mapping[str, str], names: Sequence[str] = (), minus: str = ""
 ) -> str:
-    """A figure for each band, under its name with `minus` and in the colour of its place in `names`, with `words` on
-    its ranges below; empty without any."""
+    """A figure for each band; empty without bands. The name and `minus` are its title, the place of the name in `names`
+    is its colour, and `words` on its ranges stand below."""
     figures = ""
     for name, band in bands.items():
         marks = ticks(100 * min(0, *band.low), 100 * max(0, *band.high))
@@ -72,11 +72,11 @@ def _svg(ks: np.ndarray, lines: Sequence[Line], marks: Sequence[float], tick: st
         f"{tick.format(mark).replace('-', '−') if mark else 0}</text>"
         for mark in marks
     )
-    every = max(1, math.ceil(octaves[-1] / 8))
+    stride = max(1, math.ceil(octaves[-1] / 8))
     columns = "".join(
         f'<text x="{np.interp(power, octaves, places):.1f}" y="{HEIGHT - 7}" text-anchor="middle">'
         f"{'' if power else 'k = '}{int(ks[0]) << power:,}</text>"
-        for power in range(0, int(octaves[-1]) + 1, every)
+        for power in range(0, int(octaves[-1]) + 1, stride)
     )
     drawn = ""
     for kind, mean, areas in lines:

@@ -1,4 +1,4 @@
-"""`diver browse`: write the page of runs, or that of anyone's rollouts, or serve it while it changes."""
+"""`diver browse`: write the page of runs or of anyone's rollouts, or serve it while it changes."""
 
 import dataclasses
 from pathlib import Path
@@ -66,10 +66,10 @@ class Browse(Columns, Export):
 def run(config: Browse) -> None:
     """Write the page and print the summary, or serve it."""
     require("scipy", "pandas")  # the intervals and the curves need them
-    named = [(name, path.expanduser()) for name, path in map(given_name, config.rollouts)]
-    folders = [(name, run_folders(path)) for name, path in named]
-    if all(found for _, found in folders):
-        browse_runs(config, [(name, folder) for name, found in folders for folder in found], named[0][1])
+    paths = [(name, path.expanduser()) for name, path in map(given_name, config.rollouts)]
+    folders = [(name, run_folders(path)) for name, path in paths]
+    if all(runs for _, runs in folders):
+        browse_runs(config, [(name, folder) for name, runs in folders for folder in runs], paths[0][1])
     else:
         browse_rollouts(config)
 
@@ -87,7 +87,7 @@ def browse_runs(config: Browse, folders: list[tuple[str, Path]], first: Path) ->
         return [dataclasses.replace(RunRecord.read(folder), name=name) for name, folder in folders]
 
     if config.watch:
-        shown: list[object] = []  # the files of each run, as they were when the page was made
+        shown: list[object] = []  # the files of each run when the page was made
 
         def newest(version: str) -> str | None:
             runs = records()
@@ -106,8 +106,8 @@ def browse_runs(config: Browse, folders: list[tuple[str, Path]], first: Path) ->
     write_text(out, run_page.render(runs, limit))
     print(summary_table(folders[0][1]) if len(runs) == 1 else "\n".join(f"{r.folder}: {conclusion(r)}" for r in runs))
     for run in runs:
-        if found := repeated(run):
-            print(f"{run.folder}: {found}")
+        if repetition := repeated(run):
+            print(f"{run.folder}: {repetition}")
     print(out)
 
 
@@ -123,14 +123,14 @@ def browse_rollouts(config: Browse) -> None:
     if config.watch:
 
         def newest(version: str) -> str | None:
-            read = [source.read_more(budget, measured) for source in sources]
-            return dump_page.render(sources, limit, config.threshold, version) if any(read) or version == "1" else None
+            fresh = [source.read_more(budget, measured) for source in sources]
+            return dump_page.render(sources, limit, config.threshold, version) if any(fresh) or version == "1" else None
 
         watch(config.port, newest)
         return
     out = config.out or Path("browse.html")
-    written, figures = config.paths(out.parent, out.stem), config.figure_paths(out.parent, out.stem)
-    check_written([out, *written], paths.values(), mine=out.exists())
+    table_paths, figures = config.paths(out.parent, out.stem), config.figure_paths(out.parent, out.stem)
+    check_written([out, *table_paths], paths.values(), mine=out.exists())
     check_page(out)
     for source in sources:
         source.look()
@@ -145,11 +145,11 @@ def browse_rollouts(config: Browse) -> None:
     table = dump_page.summary(runs)
     config.write(table, out.parent, out.stem)
     metrics = [run.metrics for run in runs]
-    if figures and any(len(of) > 1 for of in metrics):
+    if figures and any(len(frame) > 1 for frame in metrics):
         curves = dump_page.curves(runs, metrics, [[] for _ in runs])
         write_lines(curves["panels"], [run.name for run in runs], *figures)
     elif figures:
         write_intervals(table, *figures)
     header, *rows = table.upright() if dump_page.is_upright(table) else table.text()
     config.show(table, markdown(header, rows))
-    note("\n".join(map(str, [out, *written])))
+    note("\n".join(map(str, [out, *table_paths])))

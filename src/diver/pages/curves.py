@@ -27,7 +27,7 @@ class Panel(NamedTuple):
 
 
 SHOWN = packaged_table("diver.pages", "panels.toml")
-PANELS = [Panel(metric, **about) for metric, about in SHOWN["run"].items()]
+PANELS = [Panel(metric, **entry) for metric, entry in SHOWN["run"].items()]
 MEANINGS = {
     f"{prefix}/{name}": meaning
     for prefix, metrics in packaged_table("diver.pages", "metrics.toml").items()
@@ -37,7 +37,7 @@ MEANINGS = {
 
 
 def meaning_of(metric: str) -> str:
-    """The meaning of a logged metric; empty for one that a method of the user's logs."""
+    """The meaning of a logged metric; empty for a metric of a user's method."""
     return next((text for name, text in MEANINGS.items() if fnmatchcase(metric, name)), "")
 
 
@@ -45,11 +45,11 @@ def curves_data(runs: Sequence[RunRecord], alerts: Sequence[Sequence[Alert]]) ->
     """{steps, panels, more}: a panel is {id, title, note, percent, lines, spans}, a line {run, steps, values, low,
     high}.
 
-    `alerts` are those of each run, whose steps are marked in the curve that shows them. `more` are the panels of all
+    `alerts` are those of each run. Their steps are marked in the curve of their metric. `more` are the panels of all
     metrics that are not among `PANELS`.
     """
     panels = [*_pass_at_k_panels(runs), *PANELS]
-    others = sorted({name for run in runs for name in run.metrics} - {panel.id for panel in panels})
+    names = sorted({name for run in runs for name in run.metrics} - {panel.id for panel in panels})
 
     def lines(panel: Panel) -> list[Line]:
         return [{"run": i, **line} for i, run in enumerate(runs) if (line := _line(run, panel.id))["steps"]]
@@ -57,33 +57,33 @@ def curves_data(runs: Sequence[RunRecord], alerts: Sequence[Sequence[Alert]]) ->
     return {
         "steps": max([1, *(max(run.last_step, *run.evaluations, 0) for run in runs)]),
         "panels": drawn(panels, lines, alerts),
-        "more": drawn([Panel(name, name, meaning_of(name)) for name in others], lines, alerts),
+        "more": drawn([Panel(name, name, meaning_of(name)) for name in names], lines, alerts),
     }
 
 
 def curves_over_seeds(variants: Sequence[Sequence[RunRecord]]) -> list[dict[str, Any]]:
-    """The panels of several runs of each variant: a line a variant, its mean over the steps that all its runs have.
+    """The panels of several runs per variant: a line is the mean of a variant over the steps that all its runs have.
 
     `low` and `high` are the lowest and the highest of its runs.
     """
     import pandas as pd
 
     def lines(panel: Panel) -> list[Line]:
-        found = []
+        variant_lines = []
         for i, runs in enumerate(variants):
             of_runs = [_line(run, panel.id) for run in runs]
             series = [pd.Series(line["values"], line["steps"], dtype=float) for line in of_runs]
-            known = pd.concat(series, axis=1, join="inner").dropna()
-            if len(known):
-                ends = {"values": known.mean(axis=1), "low": known.min(axis=1), "high": known.max(axis=1)}
-                found.append({"run": i, **thinned(known.index, **ends)})
-        return found
+            shared = pd.concat(series, axis=1, join="inner").dropna()
+            if len(shared):
+                ends = {"values": shared.mean(axis=1), "low": shared.min(axis=1), "high": shared.max(axis=1)}
+                variant_lines.append({"run": i, **thinned(shared.index, **ends)})
+        return variant_lines
 
     return drawn([*_pass_at_k_panels([run for runs in variants for run in runs]), *PANELS], lines, [])
 
 
 def _pass_at_k_panels(runs: Sequence[RunRecord]) -> list[Panel]:
-    """Panels of the smallest k, the largest that every evaluation or most of them has, and the largest of any."""
+    """Panels of the smallest and the largest k that most evaluations have, and of the largest k of any."""
     counts = Counter(k for run in runs for evaluation in run.evaluations.values() for k in evaluation["k"])
     usual = [k for k, n in counts.items() if n == max(counts.values())]
     ends = sorted({min(usual), max(usual), max(counts)}) if usual else ()
@@ -93,11 +93,11 @@ def _pass_at_k_panels(runs: Sequence[RunRecord]) -> list[Panel]:
 def drawn(
     panels: Iterable[Panel], lines: Callable[[Panel], list[Line]], alerts: Sequence[Sequence[Alert]]
 ) -> list[dict[str, Any]]:
-    """The panels that have a line, as the page draws them, with the steps of the alerts of each run that they show."""
+    """The panels that have a line, as the page draws them, with the steps of the alerts on their metrics."""
     return [
         {
             **panel._asdict(),
-            "lines": found,
+            "lines": panel_lines,
             "spans": [
                 [*span, i]
                 for i, of_run in enumerate(alerts)
@@ -107,12 +107,12 @@ def drawn(
             ],
         }
         for panel in panels
-        if (found := lines(panel))
+        if (panel_lines := lines(panel))
     ]
 
 
 def _line(run: RunRecord, metric: str) -> dict[str, Any]:
-    """A metric if it is known; held-out values come from eval/ with their intervals if they can."""
+    """The line of a metric. Held-out values come from eval/ with their intervals, if eval/ has the metric."""
     key = metric.removeprefix("eval/")
     stored = {step: e["estimates"][key] for step, e in run.evaluations.items() if key in e["estimates"]}
     evaluated = {step: estimate for step, estimate in stored.items() if estimate["mean"] is not None}

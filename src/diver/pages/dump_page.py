@@ -1,4 +1,4 @@
-"""The page of `diver browse`: the report's page, filled from what was read of rollouts."""
+"""The page of `diver browse` for rollouts: the page of a report, filled from the groups that were read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NO_ALERTS = (
 
 
 class Run(NamedTuple):
-    """Whose responses: those of a path, or of one value of --by in it. `table` has one row per group, by step."""
+    """The responses of a path, or of one value of --by in it. `table` has one row per group, by step."""
 
     name: str
     source: Source
@@ -67,9 +67,9 @@ def runs_of(sources: Sequence[Source]) -> list[Run]:
     runs = []
     for source in sources:
         tables = source.table.groupby("by", sort=False)
-        for by, of in tables:
+        for by, rows in tables:
             name = source.name if len(tables) == 1 else f"{source.name}: {by}" if len(sources) > 1 else by
-            steps = pd.concat([of_step for _, of_step in of.groupby("step", sort=False, dropna=False)])
+            steps = pd.concat([step_rows for _, step_rows in rows.groupby("step", sort=False, dropna=False)])
             runs.append(Run(name, source, by, steps))
     return runs
 
@@ -80,7 +80,7 @@ def summary(runs: Sequence[Run]) -> Table:
     estimated = [
         *(Measure(f"pass@{k}", f"Pass@{k}", 100) for k in shared_ks(tables, "pass")),
         *(Measure(f"distinct@{k}", f"written differently@{k}") for k in shared_ks(tables, "distinct")),
-        *(Measure(name, **about) for name, about in SHOWN["summary"].items()),
+        *(Measure(name, **entry) for name, entry in SHOWN["summary"].items()),
     ]
     columns: dict[Measure, Sequence[Cell]] = {
         Measure("groups"): [len(t) for t in tables],
@@ -99,32 +99,32 @@ def is_upright(table: Table) -> bool:
 
 
 def render(sources: Sequence[Source], groups: int, threshold: float, version: str = "") -> str:
-    """The page of what was read so far; `groups` is the maximum number of groups that it shows."""
+    """The page of the rollouts read so far; `groups` is the maximum number of groups that it shows."""
     runs = runs_of(sources)
     names = [run.name for run in runs]
     metrics = [run.metrics for run in runs]
-    found = [[*alerts(m), *filter(None, [_narrower(m)])] for m in metrics]
+    fired = [[*alerts(m), *filter(None, [_narrower(m)])] for m in metrics]
     browser = browser_data(_shown(runs, sources, groups, threshold), groups)
     total = sum(len(run.table) for run in runs)
     lines = "".join(f"<li>{page.text(note)}</li>" for note in remarks(sources))
-    said = f"<ul class=note>{lines}</ul>" if lines else ""
+    notes = f"<ul class=note>{lines}</ul>" if lines else ""
     stepped = any(len(m) > 1 for m in metrics)
     parts = (
         _head(runs, sources),
-        page.alerts_section(found, names, NO_ALERTS) if stepped else "",
+        page.alerts_section(fired, names, NO_ALERTS) if stepped else "",
         page.CURVES if stepped else "",
         _summary_section(runs),
         page.groups_section(browser, total, drawn="drawn at random from those read"),
-        page.section("Files", page.facts({source.name: source.path for source in sources}) + said),
+        page.section("Files", page.facts({source.name: source.path for source in sources}) + notes),
     )
-    data = {"runs": names, "curves": curves(runs, metrics, found), "browser": browser, "version": version}
+    data = {"runs": names, "curves": curves(runs, metrics, fired), "browser": browser, "version": version}
     return page.document(" · ".join(source.name for source in sources), parts, data)
 
 
 def _head(runs: Sequence[Run], sources: Sequence[Source]) -> str:
     steps = sorted({int(step) for run in runs for step in run.table["step"].dropna()})
     outcomes = dict.fromkeys(name for source in sources for name in source.outcomes)
-    about = {
+    facts = {
         "Read as": ", ".join(dict.fromkeys(name for source in sources for name in source.layouts)),
         "Outcome": ", ".join(outcomes),
         "Groups": f"{sum(len(run.table) for run in runs):,}",
@@ -133,12 +133,12 @@ def _head(runs: Sequence[Run], sources: Sequence[Source]) -> str:
     }
     notes = "".join(f'<p class="note">{page.text(line)}</p>' for line in map(part_read, sources) if line)
     return page.header(
-        "diver browse", page.text(" · ".join(source.name for source in sources)), page.facts(about) + notes
+        "diver browse", page.text(" · ".join(source.name for source in sources)), page.facts(facts) + notes
     )
 
 
 def part_read(source: Source) -> str:
-    """Which part of a source was read; empty if all of it was."""
+    """Which part of a source was read; empty if everything was."""
     cut = any(not content.whole for content in source.contents.values())
     if not source.missing and not cut:
         return ""
@@ -164,8 +164,8 @@ def _summary_section(runs: Sequence[Run]) -> str:
     names = [f"{page.swatch(i) if len(runs) > 1 else ''}{page.text(run.name)}" for i, run in enumerate(runs)]
     header, firsts = (names, measures) if upright else (measures, names)
     body = [[first, *map(page.cell, cells)] for first, (_, *cells) in zip(firsts, rows, strict=True)]
-    shown = page.html_table(["", *header], body, "fit")
-    return page.section("Summary", f"{shown}<p class='note'>{page.text(NOTE)}</p>")
+    html = page.html_table(["", *header], body, "fit")
+    return page.section("Summary", f"{html}<p class='note'>{page.text(NOTE)}</p>")
 
 
 def remarks(sources: Sequence[Source]) -> list[str]:
@@ -184,7 +184,7 @@ def curves(runs: Sequence[Run], metrics: Sequence[pd.DataFrame], found: Sequence
     panels = [
         *(Panel(f"pass@{k}", f"Pass@{k}", "of the rollouts", True) for k in shared_ks(tables, "pass")),
         *(Panel(f"distinct@{k}", f"Written differently@{k}", "correct, by their formulas") for k in distinct),
-        *(Panel(metric, **about) for metric, about in SHOWN["rollouts"].items()),
+        *(Panel(metric, **entry) for metric, entry in SHOWN["rollouts"].items()),
     ]
     steps = max([1, *(int(m.index[-1]) for m in metrics if len(m))])
     return {"steps": steps, "panels": drawn(panels, lambda panel: _lines(panel, metrics), found), "more": []}
@@ -193,13 +193,13 @@ def curves(runs: Sequence[Run], metrics: Sequence[pd.DataFrame], found: Sequence
 def _lines(panel: Panel, metrics: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:
     """One line per run, or one line for its correct responses and one for its wrong ones."""
     lines = []
-    for i, of in enumerate(metrics):
-        parts = [(f"{panel.id}:{RIGHT}", RIGHT), (f"{panel.id}:{WRONG}", WRONG)]
-        if panel.note != BY_OUTCOME or not any(name in of for name, _ in parts):
-            parts = [(panel.id, "")]
-        for name, label in parts:
+    for i, means in enumerate(metrics):
+        series = [(f"{panel.id}:{RIGHT}", RIGHT), (f"{panel.id}:{WRONG}", WRONG)]
+        if panel.note != BY_OUTCOME or not any(name in means for name, _ in series):
+            series = [(panel.id, "")]
+        for name, label in series:
             # Without truncation flags, the curve would be zeros, as if no response was truncated.
-            if name in of and len(values := of[name].dropna()) and (name != "response/truncated" or values.any()):
+            if name in means and len(values := means[name].dropna()) and (name != "response/truncated" or values.any()):
                 lines.append({"run": i, "of": label, "dashed": label == WRONG, **thinned(values.index, values=values)})
     return lines
 
@@ -232,15 +232,15 @@ def _narrower(metrics: pd.DataFrame) -> Alert | None:
 
 
 def _shown(runs: Sequence[Run], sources: Sequence[Source], limit: int, threshold: float) -> list[Shown]:
-    """At most `limit` groups, by step, with what the cards show of a response."""
+    """At most `limit` groups, by step, with the values that cards of responses show."""
     index = {(id(run.source), run.by): i for i, run in enumerate(runs)}
-    kept = [(source, group) for source in sources for of in source.contents.values() for group, _ in of.sample.groups()]
+    pairs = [(source, group) for source in sources for c in source.contents.values() for group, _ in c.sample.groups()]
     shown = []
-    for source, group in (kept[i] for i in page.evenly_spaced(len(kept), limit)):
+    for source, group in (pairs[i] for i in page.evenly_spaced(len(pairs), limit)):
         bare = dataclasses.replace(group, problem=dataclasses.replace(group.problem, meta={}))
-        named = with_page_name(bare, "", threshold, usual=len(group))
-        named = named.with_each(entropy=[entropy(r) for r in group.rollouts])
+        copy = with_page_name(bare, "", threshold, usual=len(group))
+        copy = copy.with_each(entropy=[entropy(r) for r in group.rollouts])
         if len(group) > 1 and not group.rollouts[0].diversity:
-            named = with_diversity(named, ["textual", "equational"])
-        shown.append(Shown(named, index[id(source), owner(group.problem, source.by)], group.problem.meta.get("step")))
+            copy = with_diversity(copy, ["textual", "equational"])
+        shown.append(Shown(copy, index[id(source), owner(group.problem, source.by)], group.problem.meta.get("step")))
     return shown

@@ -37,13 +37,13 @@ def front_svg(series: Mapping[str, Sequence[tuple[float, float, str]]], x_label:
         drawn += f'<path class="grid" d="M{at:.1f} {TOP}V{low}"/>'
         drawn += f'<text x="{at:.1f}" y="{low + 15}" text-anchor="middle">{tick:g}</text>'
     taken = [(a - 4, b - 4, a + 4, b + 4) for a, b in zip(x, y, strict=True)]
-    named = set[tuple[float, float, str]]()
+    labelled = set[tuple[float, float, str]]()
     for i, points in enumerate(series.values()):
-        own = [(*next(places), label) for _, _, label in points]
-        marks = "".join(f'<circle{ring * (t == UNTRAINED)} cx="{a:.1f}" cy="{b:.1f}" r="3.5"/>' for a, b, t in own)
-        marks += "".join(_label(label, a, b, taken) for a, b, label in own if (a, b, label) not in named)
-        named |= {*own}  # lines that begin at the same policy name it once
-        drawn += f'<g class="line r{i % 6}"><path d="M{"L".join(f"{a:.1f} {b:.1f}" for a, b, _ in own)}"/>{marks}</g>'
+        spots = [(*next(places), label) for _, _, label in points]
+        marks = "".join(f'<circle{ring * (t == UNTRAINED)} cx="{a:.1f}" cy="{b:.1f}" r="3.5"/>' for a, b, t in spots)
+        marks += "".join(_label(label, a, b, taken) for a, b, label in spots if (a, b, label) not in labelled)
+        labelled |= {*spots}  # lines that begin at the same policy name it once
+        drawn += f'<g class="line r{i % 6}"><path d="M{"L".join(f"{a:.1f} {b:.1f}" for a, b, _ in spots)}"/>{marks}</g>'
     names = "".join(f"<span>{page.swatch(i)}{page.text(name)}</span>" for i, name in enumerate(series))
     legend = f"<figcaption><b>{names}</b></figcaption>" if len(series) > 1 else ""
     x_title, y_title = page.text(x_label), page.text(y_label)
@@ -54,9 +54,9 @@ def front_svg(series: Mapping[str, Sequence[tuple[float, float, str]]], x_label:
 
 def _label(label: str, x: float, y: float, taken: list[Box]) -> str:
     """The label of a point where it covers the fewest of `taken`, to which its box is added."""
-    wide = LETTER * len(label)
-    lefts = x + 7, x - 7 - wide, x - wide / 2
-    boxes = [(lefts[side], y + below - 9, lefts[side] + wide, y + below + 2) for side, below in SIDES]
+    width = LETTER * len(label)
+    lefts = x + 7, x - 7 - width, x - width / 2
+    boxes = [(lefts[side], y + below - 9, lefts[side] + width, y + below + 2) for side, below in SIDES]
 
     def covered(b: Box) -> int:
         outside = b[0] < 0 or b[2] > WIDTH or b[1] < TOP - 12 or b[3] > HEIGHT - BOTTOM

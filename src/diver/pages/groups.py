@@ -46,7 +46,7 @@ class Shown:
 
 
 def with_page_name(group: Group, prefix: str, threshold: float, usual: int) -> Group:
-    """The group under a name that says where it is from; an outcome without a grade becomes correct or wrong."""
+    """The group under a name with its origin. An outcome without a grade becomes the grade correct or wrong."""
     problem, step = group.problem, group.problem.meta.get("step")
     name = f"{prefix}{name_of(problem)}" + (f", step {step}" if step is not None else "")
     name += f", ragged: {len(group)} responses, not {usual}" if len(group) != usual else ""
@@ -58,18 +58,18 @@ def with_page_name(group: Group, prefix: str, threshold: float, usual: int) -> G
 def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
     """What the browser draws: {groups, formulas, max_chars, unconverted}.
 
-    `max_chars` is how much of a long text is kept, `unconverted` how many formulas could not be converted.
-    Texts are kept as long as the compressed data of `limit` groups stays within its part of a page of 2 MB.
+    `unconverted` is the number of formulas that could not be converted, `max_chars` the maximum number of characters of
+    a text. It is the largest of `LENGTHS` with which the compressed data of `limit` groups stays in its part of 2 MB.
     """
     budget = BYTES * max(1.0, limit / GROUPS)
-    whole = [_group(s) for s in progress(shown, "groups of the page", "group")]
-    lengths = [len(response["text"][0]) for group in whole for response in group["responses"]]
+    full_groups = [_group(s) for s in progress(shown, "groups of the page", "group")]
+    lengths = [len(response["text"][0]) for group in full_groups for response in group["responses"]]
     for characters in LENGTHS:
         if sum(min(length, characters) for length in lengths) > 6 * budget and characters != LENGTHS[-1]:
             continue  # text compresses at most about sixfold, so this cannot fit
         converted = Formulas()
         data = {
-            "groups": [_cut(group, characters, converted) for group in whole],
+            "groups": [_cut(group, characters, converted) for group in full_groups],
             "formulas": converted.trees,
             "max_chars": characters,
             "unconverted": converted.unconverted,
@@ -80,7 +80,7 @@ def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:
 
 
 def _group(shown: Shown) -> dict[str, Any]:
-    """A group with all that does not depend on how much of its texts is kept; each with the formulas that only it has.
+    """The data of a group that do not depend on `max_chars`. Each text comes with the formulas that only it has.
 
     `matrix` has the dissimilarities of the responses that are shown, in hundredths.
     """
@@ -110,9 +110,9 @@ def _group(shown: Shown) -> dict[str, Any]:
 
 def _pairs(group: Group) -> str:
     """How diverse the correct responses of the group are, in words; empty for fewer than two."""
-    found = pair_values([r for r in group.rollouts if r.grade is Grade.CORRECT])
-    known = [(column(kind), value) for kind, value in found.items() if not math.isnan(value)]
-    return "".join(f"{c.title}: {c.text(value)}{' %' if c.scale == 100 else ''}" for c, value in known)
+    values = pair_values([r for r in group.rollouts if r.grade is Grade.CORRECT])
+    cells = [(column(kind), value) for kind, value in values.items() if not math.isnan(value)]
+    return "".join(f"{c.title}: {c.text(value)}{' %' if c.scale == 100 else ''}" for c, value in cells)
 
 
 def _response(i: int, rollout: Rollout) -> dict[str, Any]:
@@ -142,14 +142,14 @@ def _turn(turn: Turn) -> dict[str, Any]:
 
 
 def _cut_turns(turns: Sequence[Mapping[str, Any]], characters: int) -> list[dict[str, Any]]:
-    """Turns whose texts have together at most `characters`, each at most its part; `cut` is how many are left out."""
-    each = characters // len(turns)
+    """Turns cut to `characters` in total, with an equal share for each; `cut` is the number of characters left out."""
+    share = characters // len(turns)
     return [
         {
             **turn,
-            "actions": [action[: max(each, 1)] for action in turn["actions"]],
-            "text": turn["text"][:each],
-            "cut": max(0, len(turn["text"]) - each),
+            "actions": [action[: max(share, 1)] for action in turn["actions"]],
+            "text": turn["text"][:share],
+            "cut": max(0, len(turn["text"]) - share),
         }
         for turn in turns
     ]

@@ -8,10 +8,10 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 MAX_CHARS = 1000  # maximum characters of a formula; longer ones are shown as source
-MAX_DEPTH = 24  # maximum depth of braces, and of elements
+MAX_DEPTH = 24  # maximum depth of braces; elements may be twice as deep
 MAX_FORMULAS = 12_000  # formulas converted for one page, a few seconds of work
 
-# What may stand in a page. latex2mathml also writes href (of \href), style and class: they are left out here.
+# The elements and attributes of a page. latex2mathml also writes href (of \href), style and class: they are left out.
 ELEMENTS = frozenset(
     "math mrow mi mn mo ms mtext mspace mfrac msqrt mroot mstyle mpadded mphantom menclose msub msup msubsup munder "
     "mover munderover mmultiscripts mprescripts none mtable mtr mtd".split()
@@ -28,8 +28,8 @@ Tree = list[Any]  # [element, {attribute: value}, child or text, ...]
 
 
 class Formulas:
-    """The formulas of a page, each converted once: `self(latex, display)` is its index in `trees`, None if it has
-    none."""
+    """The formulas of a page, each converted once. A call returns the index of a formula in `trees`, or None if it
+    cannot be converted."""
 
     def __init__(self, limit: int = MAX_FORMULAS) -> None:
         self.trees: list[Tree] = []

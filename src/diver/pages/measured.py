@@ -14,10 +14,10 @@ def write_measured(path: Path, config: Measure, measured: Measurement) -> Path:
     shown: list[Shown] = []
     for name, groups in measured.groups.items():
         prefix, usual = f"{name}: " if len(measured.groups) > 1 else "", usual_size(groups)
-        named = (with_page_name(group, prefix, config.threshold, usual) for group in groups)
-        shown += [Shown(g, tokenize=config.diversity.tokenize, until=config.diversity.until) for g in named]
+        page_groups = (with_page_name(group, prefix, config.threshold, usual) for group in groups)
+        shown += [Shown(g, tokenize=config.diversity.tokenize, until=config.diversity.until) for g in page_groups]
     title = ", ".join(measured.groups)
-    about = {
+    facts = {
         "groups": len(shown),
         "responses": sum(len(s.group) for s in shown),
         "metrics": ", ".join(map(problems.title, config.names)),
@@ -26,7 +26,7 @@ def write_measured(path: Path, config: Measure, measured: Measurement) -> Path:
     browser = browser_data([shown[i] for i in page.evenly_spaced(len(shown), config.groups)], config.groups)
     table = page.text_table(table_of(measured.tables).upright())
     parts = (
-        page.header("diver measure", page.text(title), page.facts(about)),
+        page.header("diver measure", page.text(title), page.facts(facts)),
         page.section("Summary", f'{table}<p class="note">{page.text(NOTE)}</p>'),
         page.groups_section(browser, len(shown)),
     )

@@ -41,24 +41,24 @@ DIGESTS = ("own_code.", "content.")
 def read_runs(paths: Iterable[str | Path], evaluations: Path | None = None) -> list[RunRecord]:
     """The run of each path, or the runs in the folders below it, such as those of `diver train --seeds`.
 
-    A path may be NAME=PATH. `evaluations`: the folder below which `diver eval RUN` wrote those to use in place of
-    the runs' own.
+    A path may be NAME=PATH. `evaluations` is a folder of evaluations by `diver eval RUN`, which replace those of the
+    runs.
     """
-    found: list[RunRecord] = []
+    runs: list[RunRecord] = []
     for name, path in map(given_name, map(str, paths)):
         if name == BEFORE:
             raise DiverError(f"{name}={path}: {name!r} is the policy before training; choose another name")
-        found += [dataclasses.replace(RunRecord.read(folder), name=name) for folder in find_runs(path)]
-    for run in found:
+        runs += [dataclasses.replace(RunRecord.read(folder), name=name) for folder in find_runs(path)]
+    for run in runs:
         check_evaluated(run)
     if evaluations is None:
-        return found
-    again = [_evaluated_again(run, evaluations) for run in found]
-    if not any(again):
-        out = evaluations / run_name(found[0].folder)
+        return runs
+    later = [_evaluated_again(run, evaluations) for run in runs]
+    if not any(later):
+        out = evaluations / run_name(runs[0].folder)
         raise DiverError(f"--evaluations {evaluations}: has none of these runs; make it by: diver eval RUN --out {out}")
-    # diver eval makes none that the run itself has with the same settings
-    return [dataclasses.replace(run, evaluations=run.evaluations | of) for run, of in zip(found, again, strict=True)]
+    # `diver eval RUN` makes no evaluation that the run has with the same settings, so those of the run stay
+    return [dataclasses.replace(run, evaluations=run.evaluations | more) for run, more in zip(runs, later, strict=True)]
 
 
 def check_evaluated(run: RunRecord) -> None:
@@ -74,9 +74,9 @@ def check_evaluated(run: RunRecord) -> None:
 
 
 def _evaluated_again(run: RunRecord, evaluations: Path) -> dict[int, dict[str, Any]]:
-    """What `diver eval RUN` made of the policy before and after training, by step. DiverError if the policy is
-    another now."""
-    found: dict[int, dict[str, Any]] = {}
+    """The evaluations by `diver eval RUN` before and after training, by step. DiverError if the policy has changed
+    since."""
+    by_step: dict[int, dict[str, Any]] = {}
     for step in (0, max(run.evaluations)):
         name = f"step_{step:04d}"
         folder, checkpoint = evaluations / run_name(run.folder) / name, run.folder / "checkpoints" / name
@@ -87,14 +87,14 @@ def _evaluated_again(run: RunRecord, evaluations: Path) -> dict[int, dict[str, A
             raise DiverError(f"{folder}: is of another policy than {checkpoint}; delete it, and evaluate the run again")
         if len(results["benchmarks"]) > 1:
             raise DiverError(f"{folder}: has several benchmarks; evaluate the run without --benchmarks")
-        (found[step],) = results["benchmarks"].values()
-    return found
+        (by_step[step],) = results["benchmarks"].values()
+    return by_step
 
 
 def settings_of(run: RunRecord) -> dict[str, str]:
-    """What the runs of one variant have in common, by dotted key: the recipe, the data, the model and the code of one's
-    own."""
-    digests_of = {name: held for name in ("content", "own_code") if (held := run.config.get(name))}
+    """The settings that the runs of a variant share, by dotted key: the recipe, the data, the model and the user's
+    code."""
+    digests_of = {name: stored for name in ("content", "own_code") if (stored := run.config.get(name))}
     identity = {**run.config.get("identity", {}), "train.steps": run.planned_steps, **digests_of}
     return {key: str(value) for key, value in flatten(identity).items() if key != "run.seed"}
 
@@ -102,7 +102,7 @@ def settings_of(run: RunRecord) -> dict[str, str]:
 def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
     """Label -> seed -> run, in the order given.
 
-    A label is the name that the user gave or the method's, and the keys in which the variants of that name differ.
+    A label is the name that the user gives, else the method, and the keys in which the variants of that name differ.
     """
     variants: dict[tuple[str, tuple[tuple[str, str], ...]], dict[int, RunRecord]] = {}
     for run in runs:
@@ -121,7 +121,7 @@ def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
         differ = sorted({name for name, _ in alike[0].union(*alike) - alike[0].intersection(*alike)})
         values = dict(of_variant)
         label = ", ".join([head, *(f"{name} {values.get(name, 'not set')}" for name in differ)])
-        if label in labelled:  # a name of the user's may be what another variant is called
+        if label in labelled:  # the user may give a name that is the label of another variant
             raise DiverError(
                 f"{next(iter(seeds.values())).folder}: another variant is called {label!r}, too; rename it"
             )
@@ -130,12 +130,12 @@ def by_variant(runs: Sequence[RunRecord]) -> dict[str, dict[int, RunRecord]]:
 
 
 def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Runs]:
-    """Label -> seed -> the last evaluation; first, the policy before training where every run began with the same one.
+    """Label -> seed -> the last evaluation. The first is the policy before training, if all runs began with the same.
 
     Raises:
         DiverError: two evaluations differ in how they were made, or in their problems.
     """
-    runs = [run for of in variants.values() for run in of.values()]
+    runs = [run for by_seed in variants.values() for run in by_seed.values()]
     reference, first = runs[0].trained, digests(runs[0].trained)
     for run in runs:
         for key in SAME:
@@ -144,37 +144,36 @@ def evaluations(variants: Mapping[str, Mapping[int, RunRecord]]) -> dict[str, Ru
                     f"{run.folder}: {key} of its evaluation is {run.trained.get(key)}, of the first run "
                     f"{reference.get(key)}; evaluate all alike by diver eval RUN, and name its folder by --evaluations"
                 )
-        these = digests(run.trained)
-        if [*first] != [*these] or other_problems(first, these):
+        current = digests(run.trained)
+        if [*first] != [*current] or other_problems(first, current):
             raise DiverError(f"{run.folder}: its held-out problems are not those of the other runs")
     base = _before(variants)
-    trained = {label: {seed: run.trained for seed, run in of.items()} for label, of in variants.items()}
+    trained = {label: {seed: run.trained for seed, run in by_seed.items()} for label, by_seed in variants.items()}
     return {**({BEFORE: base} if base else {}), **trained}
 
 
 def _before(variants: Mapping[str, Mapping[int, RunRecord]]) -> Runs:
-    """The evaluation before training by seed, which is the same for the same policy and seed. Empty where two runs
-    differ in it or in their model. Also empty if one run lacks it, or where it has fewer samples than the one after
-    training."""
+    """The evaluation before training by seed, which is the same for the same policy and seed. Empty if two runs differ
+    in it or in their model, if a run lacks it, or if it has fewer samples than the evaluation after training."""
     base: dict[int, Mapping[str, Any]] = {}
     models = set()
-    for seed, run in ((seed, run) for of in variants.values() for seed, run in of.items()):
+    for seed, run in ((seed, run) for by_seed in variants.values() for seed, run in by_seed.items()):
         models.add(frozenset((k, v) for k, v in settings_of(run).items() if k.startswith(MODEL)))
-        known = base.setdefault(seed, run.base)
+        reference = base.setdefault(seed, run.base)
         alike = all(run.base.get(key) == run.trained.get(key) for key in SAME)
-        if not (run.base and alike and run.base["per_problem"] == known["per_problem"]):
+        if not (run.base and alike and run.base["per_problem"] == reference["per_problem"]):
             return {}
     return base if len(models) == 1 else {}
 
 
 def notes(variants: Mapping[str, Mapping[int, RunRecord]]) -> list[str]:
-    """What else differs between variants than their methods and what their labels say."""
-    settings = {label: settings_of(next(iter(of.values()))) for label, of in variants.items()}
-    names = sorted({name for of in settings.values() for name in of if not name.startswith("method.")})
+    """Lines on differences between variants that neither their methods nor their labels show."""
+    settings = {label: settings_of(next(iter(table.values()))) for label, table in variants.items()}
+    names = sorted({name for table in settings.values() for name in table if not name.startswith("method.")})
     lines = []
     for name in names:
-        digest = name.startswith(DIGESTS)  # a variant that does not use the file has none, which another key says
-        values = {label: of.get(name, "not set") for label, of in settings.items() if name in of or not digest}
+        digest = name.startswith(DIGESTS)  # a variant without the file has no digest; another key shows that
+        values = {label: table.get(name, "not set") for label, table in settings.items() if name in table or not digest}
         if len({*values.values()}) > 1 and not all(name in label for label in values):
             what = f"the file of {name.removeprefix('own_code.')}" if name.startswith("own_code.") else name
             lines.append(f"{what} differs: {'; '.join(f'{value} ({label})' for label, value in values.items())}")
@@ -188,7 +187,7 @@ def compare_runs(variants: Mapping[str, Mapping[int, RunRecord]], baseline: str 
 
 
 def draw(found: Mapping[str, Runs], *paths: Path) -> None:
-    """Pass@k against k, a line a variant, its 95 % interval over seeds and problems as a band.
+    """Pass@k against k: one line per variant, with its 95 % interval over seeds and problems as a band.
 
     The policy before training is grey, so that each variant has the same colour here and in `draw_curves`.
     """

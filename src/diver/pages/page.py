@@ -1,6 +1,6 @@
-"""Writes every page: an HTML file with its own style sheet and script, and a policy that blocks all else.
+"""Writes every page: an HTML file with a style sheet, a script, and a policy that blocks all else.
 
-What a model or a data set wrote reaches the page in two ways only: as escaped text, and in the packed data, which the
+Text of models and data sets reaches the page in two ways only: as escaped text, and in the packed data, which the
 script shows through text nodes. The policy forbids every request and every script but the one whose hash it names.
 """
 
@@ -35,12 +35,12 @@ CURVES = (
 
 
 def text(value: Any) -> str:
-    """Anything that others wrote as HTML text: cleaned, escaped."""
+    """A value of any origin as HTML text: cleaned and escaped."""
     return html.escape(clean(value))
 
 
 def short(value: float) -> float | None:
-    """A number with the digits that a page shows; None if it is not known."""
+    """A number with the digits that a page shows; None if it is unknown."""
     return float(f"{value:.5g}") if math.isfinite(value) else None
 
 
@@ -65,7 +65,7 @@ def _hash(source: str) -> str:
 
 
 def document(title: str, sections: Iterable[str], data: Mapping[str, Any]) -> str:
-    """The whole page: sections of trusted HTML, and the data that the script draws into #curves and #browser.
+    """The HTML of a page: sections of trusted HTML, and the data that the script draws into #curves and #browser.
 
     A page whose data has a `version` asks its server for a newer one.
     """
@@ -86,7 +86,7 @@ def document(title: str, sections: Iterable[str], data: Mapping[str, Any]) -> st
 
 
 def check_page(path: Path) -> None:
-    """DiverError if `path` exists and is no page of ours: it would be lost."""
+    """DiverError if `path` exists and is not a page that diver wrote: it would be lost."""
     if path.is_dir():
         raise DiverError(f"--out {path}: is a folder; name the page, such as {path / 'page.html'}")
     if path.exists():
@@ -110,15 +110,15 @@ def section(title: str, content: str) -> str:
 
 def facts(table: Mapping[str, Any]) -> str:
     """Labels and values side by side, without those that are empty."""
-    known = [(text(key), text(value)) for key, value in table.items() if value not in ("", None)]
-    rows = "".join(f"<div><dt>{key}</dt><dd>{value}</dd></div>" for key, value in known)
+    items = [(text(key), text(value)) for key, value in table.items() if value not in ("", None)]
+    rows = "".join(f"<div><dt>{key}</dt><dd>{value}</dd></div>" for key, value in items)
     return f'<dl class="facts">{rows}</dl>'
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str:
     """A table of cells of trusted HTML, of the class `kind`; the first cell of a row names it."""
     head = "".join(f"<th>{cell}</th>" for cell in header)
-    lines = [f'<th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in rest) for first, *rest in rows]
+    lines = [f'<th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in cells) for first, *cells in rows]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     table = f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="scroll">{table}</div>'
@@ -137,7 +137,7 @@ def cell(value: str) -> str:
 
 
 def groups_section(browser: Mapping[str, Any], total: int | None = None, drawn: str = "evenly spaced") -> str:
-    """The place of the group browser, with how many of `total` groups it shows and how they were `drawn`; nothing
+    """The section of the group browser, with the number of groups out of `total` and how they were `drawn`; empty
     without a group."""
     count, unconverted = len(browser["groups"]), browser["unconverted"]
     if not count:
@@ -178,7 +178,7 @@ def span_text(spans: tuple[tuple[int, int], ...]) -> str:
     if not spans:
         return ""
     words = [f"{a:,}" if a == b else f"{a:,}–{b:,}" for a, b in spans[:SPANS]]
-    rest = [f"{len(spans) - SPANS} later intervals"] if len(spans) > SPANS else []
-    *first, last = words + rest
+    more = [f"{len(spans) - SPANS} later intervals"] if len(spans) > SPANS else []
+    *first, last = words + more
     noun = "step" if len(spans) == 1 and spans[0][0] == spans[0][1] else "steps"
     return f"{noun} {', '.join(first)} and {last}" if first else f"{noun} {last}"

@@ -1,4 +1,4 @@
-"""The page of one run, or of several side by side. All text of others is escaped here."""
+"""The page of one run, or of several side by side. Text of any origin is escaped here."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ from diver.pages.run_record import RunRecord, compare, conclusions, conditions, 
 from diver.pages.verdict import SIGNS, changes, headline, kind, verdict
 
 STEPS = 20  # steps of a run whose groups are shown
-COLUMNS = 4  # variants, of which a table with a row for each quantity fits the page
+COLUMNS = 4  # maximum variants in a table with one row per quantity: wider tables do not fit the page
 NO_ALERTS = (
     "No alerts: gradients, the reward and the advantage, log-probabilities, entropy, response length, truncation, "
     "groups without a correct response and verifier failures stayed within their limits, and diversity did not rise "
@@ -46,15 +46,15 @@ def write_report(folder: str | Path) -> Path:
 
 
 def render(runs: Sequence[RunRecord], groups: int = GROUPS, version: str = "") -> str:
-    """The page of one run, or of several side by side; one that is served has a `version`.
+    """The page of one run, or of several side by side; a served page has a `version`.
 
     `groups` is the maximum number of groups that are shown, evenly spaced over the runs.
     """
     names, of_runs = labels(runs), [run_alerts(run) for run in runs]
     shown: list[Shown] = []
     for i, run in enumerate(runs):
-        first = {s.group.problem.id for s in shown if s.run == 0}
-        shown += _shown(run, i, groups // len(runs), first)
+        problem_ids = {s.group.problem.id for s in shown if s.run == 0}
+        shown += _shown(run, i, groups // len(runs), problem_ids)
     notes = [trained_note(trained_counts(s.group for s in shown if s.run == i), r.folder) for i, r in enumerate(runs)]
     browser = browser_data(shown, groups)
     title = " · ".join(model_and_method(runs[0]) if len(runs) == 1 else names)
@@ -80,11 +80,11 @@ def labels(runs: Sequence[RunRecord]) -> list[str]:
     depths = range(1, max(map(len, folders)) + 1)
     paths = [["/".join(parts[-depth:]) for parts in folders] for depth in depths]
     forms = (names for names in (methods, seeds, *paths) if len({*names}) == len(runs) and "–" not in names)
-    found = next(forms, [str(run.folder) for run in runs])  # one folder given twice has no form
-    given = Counter(run.name for run in runs)
+    unique = next(forms, [str(run.folder) for run in runs])  # a folder that is named twice has no form
+    name_counts = Counter(run.name for run in runs)
     return [
-        name if not run.name else run.name if given[run.name] == 1 else f"{run.name}/{run.folder.name}"
-        for run, name in zip(runs, found, strict=True)
+        name if not run.name else run.name if name_counts[run.name] == 1 else f"{run.name}/{run.folder.name}"
+        for run, name in zip(runs, unique, strict=True)
     ]
 
 
@@ -118,21 +118,21 @@ def of_several(runs: Sequence[RunRecord], names: Sequence[str]) -> tuple[str, st
     except DiverError as error:
         note = f'<p class="note">Not compared with each other: {page.text(error)}.</p>'
         return page.header(f"{len(runs)} runs", page.text(" · ".join(names)), ""), "", page.section(title, note)
-    baseline, found = _against(compared)
-    sentences = {name: headline(verdict(rows, baseline == BEFORE)) for name, rows in found.items()}
-    first = "".join(f"{page.text(name)} against {page.text(baseline)}: {words}" for name, words in sentences.items())
-    if len(found) != 1:  # each has its own line of changes below
-        first = page.text(f"{len(found)} variants against {baseline}" if found else " · ".join(names))
-    tiles = "".join(changes(rows, f"<h3>{page.text(name)}</h3>" * (len(found) > 1)) for name, rows in found.items())
+    baseline, by_name = _against(compared)
+    sentences = {name: headline(verdict(rows, baseline == BEFORE)) for name, rows in by_name.items()}
+    lead = "".join(f"{page.text(name)} against {page.text(baseline)}: {words}" for name, words in sentences.items())
+    if len(by_name) != 1:  # each variant has a line of changes below
+        lead = page.text(f"{len(by_name)} variants against {baseline}" if by_name else " · ".join(names))
+    tiles = "".join(changes(rows, f"<h3>{page.text(name)}</h3>" * (len(by_name) > 1)) for name, rows in by_name.items())
     by_k = [*pass_estimates(compared.tables["levels"]).values()]
-    lines = {name: [*of.values()] for name, of in zip(compared.evaluations, by_k, strict=True)}
+    lines = {name: [*estimates.values()] for name, estimates in zip(compared.evaluations, by_k, strict=True)}
     trained = [name for name in lines if name != BEFORE]
     figures = pass_figure([*by_k[0]], lines)
     figures += band_figures(compared.bands, compared.words, trained, f"minus {baseline}")
-    said = "".join(f"{page.text(note)}. " for note in compared.notes)
-    note = f"Pass@k in percent, differences in points. Brackets hold 95 % intervals over seeds and problems. {said}"
+    notes = "".join(f"{page.text(note)}. " for note in compared.notes)
+    note = f"Pass@k in percent, differences in points. Brackets hold 95 % intervals over seeds and problems. {notes}"
     return (
-        page.header(f"{len(runs)} runs", first, tiles),
+        page.header(f"{len(runs)} runs", lead, tiles),
         _figures(figures),
         page.section(title, f'<p class="note">{note}</p>\n{_side_by_side(compared.tables)}'),
     )
@@ -151,7 +151,7 @@ def _against(compared: Compared) -> tuple[str, dict[str, list[Comparison]]]:
 
 
 def _side_by_side(tables: Mapping[str, Table]) -> str:
-    """Levels and differences: the rows of one quantity together, or a table each where there are many variants."""
+    """Levels and differences: the rows of one quantity together, or two tables if the variants are many."""
     levels, differences = tables["levels"], tables.get("differences")
     if differences is None or len(levels.rows) > COLUMNS:
         return "".join(page.text_table(table.text()) for table in tables.values())
@@ -182,23 +182,23 @@ def _facts(run: RunRecord) -> dict[str, object]:
 
 def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     """Before and after training, the rows of one quantity together."""
-    every = [(i, row) for i, run in enumerate(runs) for row in compare(run)]
-    if not every:
+    pairs = [(i, row) for i, run in enumerate(runs) for row in compare(run)]
+    if not pairs:
         return ""
-    quantities = [row.label.partition(" (")[0] for _, row in every]
+    quantities = [row.label.partition(" (")[0] for _, row in pairs]
     lines = []
-    for _, (i, row) in sorted(zip(quantities, every, strict=True), key=lambda item: quantities.index(item[0])):
+    for _, (i, row) in sorted(zip(quantities, pairs, strict=True), key=lambda item: quantities.index(item[0])):
         run = f"<small>{page.swatch(i)}{page.text(names[i])}</small>" if len(runs) > 1 else ""
         change, base, trained = map(page.cell, (row.show(row.change, "+"), row.show(row.base), row.show(row.trained)))
         coloured = f'<span class="change {kind(row)}">{SIGNS.get(kind(row), "")}{change}</span>'
         lines.append([f"{page.text(row.label)}{run}", coloured, base, trained])
     note = (
         f"{'; '.join(dict.fromkeys(filter(None, map(conditions, runs))))}. Pass@k in percent. "
-        f"{legend([row for _, row in every])} Brackets hold 95 % intervals over problems; that of the change is paired "
+        f"{legend([row for _, row in pairs])} Brackets hold 95 % intervals over problems; that of the change is paired "
         "by problem. ▲ and ▼ mark a change whose interval excludes 0."
     )
-    shown = page.html_table(["", "Change", "Before", "After"], lines, "fit")
-    return page.section("Before and after training", f'<p class="note">{page.text(note)}</p>\n{shown}')
+    html = page.html_table(["", "Change", "Before", "After"], lines, "fit")
+    return page.section("Before and after training", f'<p class="note">{page.text(note)}</p>\n{html}')
 
 
 def fronts(run: RunRecord) -> str:
@@ -208,15 +208,15 @@ def fronts(run: RunRecord) -> str:
     if not file.exists():
         return ""
     front = read_json(file)
-    (found,) = front["benchmarks"].values()  # the held-out problems of the run
-    highest = f"pass@{max(found['k'])}"
+    (benchmark,) = front["benchmarks"].values()  # the held-out problems of the run
+    highest = f"pass@{max(benchmark['k'])}"
     lines: dict[str, list[tuple[float, float, str]]] = {}
-    for row in found["rows"]:
+    for row in benchmark["rows"]:
         if "alpha" in row and None not in (point := (row["pass@1"], row[highest])):
             label = f"{row['alpha']:g}" if row["alpha"] else UNTRAINED
             lines.setdefault(f"temperature {row['temperature']:g}", []).append((*point, label))
     models = f"Weights base + alpha (trained - base) of {front['base']} and {front['trained']}, each with its alpha"
-    sizes = f"{counted(found['problems'], 'held-out problem')} with {counted(found['samples'], 'sample')} each"
+    sizes = f"{counted(benchmark['problems'], 'held-out problem')} with {counted(benchmark['samples'], 'sample')} each"
     figure = f'<div class="panels">{front_svg(lines, "Pass@1", highest.capitalize())}</div>'
     return page.section("Weights between", f'<p class="note">{page.text(f"{models}. {sizes}.")}</p>\n{figure}')
 
@@ -243,11 +243,11 @@ def provenance(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     parts = []
     for run, name in zip(runs, names, strict=True):
         versions = " · ".join(f"{key} {version}" for key, version in table(run.config, "versions").items())
-        about = {"Run": name} if len(runs) == 1 else {"Run": name, **_facts(run)}
-        about |= {"Command": run.config.get("command"), "Commit": run.config.get("commit")}
+        facts = {"Run": name} if len(runs) == 1 else {"Run": name, **_facts(run)}
+        facts |= {"Command": run.config.get("command"), "Commit": run.config.get("commit")}
         recipe = json.dumps(run.config.get("recipe"), indent=2, ensure_ascii=False, default=str)
         parts.append(
-            f"{page.facts({**about, 'Versions': versions})}\n"
+            f"{page.facts({**facts, 'Versions': versions})}\n"
             f'<details><summary>The resolved recipe</summary><pre class="text">{page.text(recipe)}</pre></details>'
         )
     return page.section("Provenance", "".join(parts))

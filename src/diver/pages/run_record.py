@@ -25,18 +25,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NARROWER, LEVEL = "Pass@1 rises while Pass@k falls", 0.95  # the alert of evaluations, and the level of its intervals
-COMPARED_STEPS = 5
+COMPARED_STEPS = 5  # maximum steps of a run whose rollouts are tested for repetition
 STAGES = ("sample", "verify", "diversity", "update")  # parts of a step whose times are logged
 
 
 def run_folders(path: Path) -> list[Path]:
-    """The run folder `path`, or the run folders in it, as of `diver train --seeds`; none if it has no run, but a
-    dump.
+    """The run folder `path`, or the run folders in it, such as those of `diver train --seeds`; none for a dump.
 
     A folder with a config.json may also be that of an evaluation, of grades or of a model.
     """
-    found = [path] if (path / "config.json").is_file() else runs_in(path)
-    return [f for f in found if (f / "metrics.jsonl").exists() or "recipe" in read_json(f / "config.json")]
+    folders = [path] if (path / "config.json").is_file() else runs_in(path)
+    return [f for f in folders if (f / "metrics.jsonl").exists() or "recipe" in read_json(f / "config.json")]
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,8 @@ class RunRecord:
         if not (folder / "config.json").is_file():
             hint = f"; name a run in it: {runs[0]}" if (runs := runs_in(folder)) else ""
             raise DiverError(f"{folder}: not a run folder, it has no config.json{hint}")
-        others = ("results.json", "grades.jsonl")  # written by diver eval and diver grade
-        if not (folder / "metrics.jsonl").exists() and any((folder / name).exists() for name in others):
+        other_files = ("results.json", "grades.jsonl")  # written by diver eval and diver grade
+        if not (folder / "metrics.jsonl").exists() and any((folder / name).exists() for name in other_files):
             raise DiverError(f"{folder}: has an evaluation or grades and no run; diver browse shows its responses")
         metrics = metrics_table(row for _, row in read_jsonl(folder / "metrics.jsonl", appended=True))
         evaluations = {step: read_json(file) for step, file in by_step(folder / "eval", ".json").items()}
@@ -75,7 +74,7 @@ class RunRecord:
 
     @property
     def engine(self) -> str:
-        """What trained: built-in, trl or verl; empty for a run that does not say."""
+        """The engine of the training: built-in, trl or verl; empty if unknown."""
         return str(self.config.get("engine", ""))
 
     def recipe(self, section: str) -> dict[str, Any]:
@@ -95,7 +94,7 @@ class RunRecord:
         return int(next((p for p in planned if p >= self.last_step), self.last_step))
 
     def step_seconds(self) -> pd.Series:
-        """The seconds of each step of which a time is known, without evaluation."""
+        """The seconds of each step with a known time, without evaluation."""
         return self.metrics.reindex(columns=[f"time/{name}" for name in STAGES]).sum(axis=1, min_count=1).dropna()
 
     @property
@@ -116,7 +115,7 @@ class RunRecord:
 
     @property
     def missing(self) -> list[str]:
-        """The evaluations that metrics.jsonl has a row of, and the folder no longer has a file of."""
+        """The files of evaluations that metrics.jsonl has a row of, and that are no longer in the folder."""
         steps = self.column("eval/pass@1").index.difference(list(self.evaluations))
         return [f"eval/step_{step:04d}.json" for step in steps]
 
@@ -124,7 +123,7 @@ class RunRecord:
         return groups_from_rows(read_jsonl(self.rollout_files[step]))
 
 
-# ---- its result
+# ---- the result of a run
 
 
 def compare(run: RunRecord) -> list[Comparison]:
@@ -145,10 +144,10 @@ def repeated(run: RunRecord) -> Dependence | None:
 
 
 def _repeats(run: RunRecord) -> Alert | None:
-    found = repeated(run)
-    return found and Alert(
+    repetition = repeated(run)
+    return repetition and Alert(
         "Responses repeat beyond chance",
-        f"Among the rollouts {found}.",
+        f"Among the rollouts {repetition}.",
         "Then the effective number of samples is lower than it seems: give each request and each rank another seed.",
         "",
     )
@@ -180,7 +179,7 @@ def conclusion(run: RunRecord) -> str:
 
 
 def conclusions(run: RunRecord) -> list[Part]:
-    """The parts of the sentence, each rose or fell or nothing, with its words."""
+    """The parts of the sentence: each is rose, fell or nothing, with its words."""
     norms = run.column("policy/grad_norm")
     if len(norms) and not norms.any():
         why = (why := obstacle(run, 0.0)) and f": {why}"
@@ -196,7 +195,7 @@ def obstacle(run: RunRecord, most: float = 0.8) -> str:
 
     The default is the limit of the alert on groups without a correct response.
     """
-    correct, none = (run.column(f"group/solve_{part}").mean() for part in ("all", "none"))
+    correct, none = (run.column(f"group/solve_{kind}").mean() for kind in ("all", "none"))
     if correct > max(most, none):
         return f"in {correct:.0%} of the groups every response was correct: take harder problems"
     if not none > most:  # also where it is not known
@@ -228,13 +227,13 @@ def conditions(run: RunRecord) -> str:
         return missing
     samples = " then ".join(dict.fromkeys(str(e["samples"]) for e in evaluations))
     last = evaluations[-1]
-    each = f"{samples} sample{'' if samples == '1' else 's'} each at temperature {last['temperature']:g}"
-    words = f"{counted(last['problems'], 'held-out problem')}, {each}"
+    sampling = f"{samples} sample{'' if samples == '1' else 's'} each at temperature {last['temperature']:g}"
+    words = f"{counted(last['problems'], 'held-out problem')}, {sampling}"
     return "; ".join(filter(None, (words, missing)))
 
 
 def result_lines(run_folder: Path) -> list[str]:
-    """The result of the run and each of its alerts, a line each, which begins with the folder's name."""
+    """One line for the result of the run and one for each alert. A line begins with the name of the folder."""
     run = RunRecord.read(run_folder)
     lines = [conclusion(run)]
     for alert in run_alerts(run):
@@ -253,8 +252,8 @@ def summary_table(run_folder: Path) -> str:
     why = obstacle(run)
     lines += [f"I{why[1:]}.", ""] if why and why not in lines[-1] else [""]
     rows = compare(run)
-    if found := conditions(run):
-        lines += [found]
+    if settings := conditions(run):
+        lines += [settings]
     if rows:
         lines += ["", markdown(["", "before training", "after training", "change  "], [row.cells() for row in rows])]
         lines += [

@@ -23,8 +23,8 @@ class Page:
 
 
 def server(page: Page, port: int) -> ThreadingHTTPServer:
-    """A server of the page on 127.0.0.1; port 0 takes one that is free. `serve_forever` runs it. DiverError for a port
-    in use."""
+    """A server of the page on 127.0.0.1; port 0 takes a free port. `serve_forever` runs it. DiverError for a port in
+    use."""
 
     class Handler(BaseHTTPRequestHandler):
         def handle(self) -> None:
@@ -33,8 +33,8 @@ def server(page: Page, port: int) -> ThreadingHTTPServer:
 
         def do_GET(self) -> None:
             assert isinstance(self.server, ThreadingHTTPServer)
-            own = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}
-            if self.headers.get("Host") not in own:  # another host name that resolves to this machine: DNS rebinding
+            hosts = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}
+            if self.headers.get("Host") not in hosts:  # another host name that resolves to this machine: DNS rebinding
                 self.send_error(HTTPStatus.FORBIDDEN)
             elif self.path == "/":
                 self._send(page.content, "text/html; charset=utf-8")
@@ -62,7 +62,7 @@ def server(page: Page, port: int) -> ThreadingHTTPServer:
 
 
 def watch(port: int, newest: Callable[[str], str | None]) -> None:
-    """Serve a page until interrupted. `newest(version)` makes it, and None if it would be the same as the last."""
+    """Serve a page until interrupted. `newest(version)` makes the page, and returns None if nothing has changed."""
     page, stop = Page(), threading.Event()
 
     def refresh() -> None:
@@ -72,7 +72,7 @@ def watch(port: int, newest: Callable[[str], str | None]) -> None:
 
     def go_on() -> None:
         while not stop.wait(EVERY):
-            with suppress(DiverError, OSError):  # files that are being written or moved: the page stays as it is
+            with suppress(DiverError, OSError):  # files that are being written or moved: the page does not change
                 refresh()
 
     with server(page, port) as http:

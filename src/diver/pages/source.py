@@ -31,11 +31,11 @@ SAMPLE_CHARS = 60_000_000  # characters of the groups that may be shown
 MEASURED = 300  # groups of one reading whose diversity is measured
 COMPARED = 200_000  # pairs of responses of one reading that are compared, for repetition beyond chance
 POINTS = 100  # files per reading, enough for a curve
-UNDIVIDED = frozenset({".json", ".pt"})  # files that are read whole, or not at all
+UNDIVIDED = frozenset({".json", ".pt"})  # formats that cannot be read in part
 
 Row = dict[str, Any]
-"""What is known of a group: whose it is (`by`), `step`, `problem` as a number, its number of `responses` and of those
-with an outcome (`scored`), and values."""
+"""The values of a group: its origin (`by`), `step`, `problem` as a number, its number of `responses` and of those with
+an outcome (`scored`), and its metrics."""
 
 
 class Sample:
@@ -58,7 +58,7 @@ class Sample:
         self.limit(self.count, self.chars)
 
     def limit(self, count: int, chars: int) -> None:
-        """Fewer groups; one is kept whatever its length."""
+        """Reduce the sample to these limits. One group remains whatever its length."""
         self.count, self.chars = count, chars
         while len(self._heap) > max(count, 1) or (self._chars > chars and len(self._heap) > 1):
             self._chars -= heapq.heappop(self._heap)[2]
@@ -70,7 +70,7 @@ class Sample:
 class Drawn:
     """At most `count` groups, of at most `chars` characters, drawn at random as by `Sample`.
 
-    Each step of each name has as many. If there are more of these than `count`, some share their part.
+    Each step of each name has an equal share. If there are more of these than `count`, several have a share together.
     """
 
     def __init__(self, count: int, chars: int) -> None:
@@ -95,7 +95,7 @@ class Drawn:
 class Content:
     """The content of one file: one row per group, a sample of its groups, notes, and the largest outcome if above 0.
 
-    `whole`: all of it was read.
+    `whole` says whether the complete file was read.
     """
 
     sample: Sample
@@ -119,33 +119,33 @@ class Source:
         self.names: dict[str, str] = {}
         self._reader = Reader(columns)  # one reader for all files, because TRL writes some rows twice
         self.layouts, self.outcomes = self._reader.layouts, self._reader.outcomes
-        self._said: list[str] = []  # notes already reported
+        self._said: list[str] = []  # notes on the files of the path, or the error of listing them
         self._shares: dict[Path, int] = {}  # bytes read of each file
         self._repeated: Dependence | None = None
 
     def look(self) -> None:
-        """Which files there are now. A file that has changed counts as another one: it is read again."""
+        """List the current files. A file that has changed counts as another one: it is read again."""
         self.files, self._said = rollout_files(self.path, self.steps)
         self._reader.in_folder = len(self.files) > 1
         self.contents = {file: self.contents[file] for file in self.files if file in self.contents}
 
     def read_more(self, size: int | None, measured: int) -> bool:
-        """Read what is not read yet while a run goes on; whether there is anything else to show.
+        """Read further files while a run goes on; returns whether the page has to change.
 
-        Where nothing can be seen now, as of a folder that is not there yet, `notes` say so.
+        If nothing can be read now, such as a folder that does not exist yet, `notes` say so.
         """
         before = self.notes, {*self.contents}
         try:
             self.look()
         except (DiverError, OSError) as error:
-            self._said, read = [str(error)], False
+            self._said, has_new = [str(error)], False
         else:
-            read = self.read(size, measured, growing=True)
-        return read or before != (self.notes, {*self.contents})
+            has_new = self.read(size, measured, growing=True)
+        return has_new or before != (self.notes, {*self.contents})
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know, each once: what was left out, and of what was read, what has no value."""
+        """Notes for the user, each once: what was left out, and which values are missing."""
         return [*dict.fromkeys([*self._said, *self._of_files()]), *self._gaps()]
 
     def _of_files(self) -> list[str]:
@@ -153,7 +153,7 @@ class Source:
 
     @property
     def table(self) -> pd.DataFrame:
-        """What is known of each group that was read."""
+        """One row per group that was read."""
         import pandas as pd
 
         none = pd.DataFrame(columns=["by", "step", "responses", "scored", "pass@1"])
@@ -183,13 +183,13 @@ class Source:
         return [file for file in self.files if file not in self.contents]
 
     def read(self, size: int | None, measured: int, growing: bool = False) -> bool:
-        """Read further files, of together about `size` bytes (all where None), evenly spaced; whether any was read.
+        """Read further files of about `size` bytes in total, evenly spaced; returns whether any was read.
 
         Args:
-            size: bytes.
-            measured: the number of groups whose diversity is measured, over all files; at least one a file.
-            growing: whether files may still be written. A file that cannot be read is then left out for now. Where no
-                file is missing, more is read of those that were read in part.
+            size: bytes; None reads all files.
+            measured: the number of groups whose diversity is measured, over all files; at least one per file.
+            growing: whether files may still be written. A file that cannot be read is then left out for now. If no file
+                is missing, more is read of the files that were read in part.
 
         Raises:
             DiverError: the only file cannot be read, unless `growing`.
@@ -207,7 +207,7 @@ class Source:
         notes = self._reader.notes = self._of_files()  # a note that is no longer true is dropped
         measured //= len(self.contents) + len(chosen)
         for file in chosen:
-            limits, said = (-(-self.groups // len(chosen)), SAMPLE_CHARS // len(chosen)), len(notes)
+            limits, start = (-(-self.groups // len(chosen)), SAMPLE_CHARS // len(chosen)), len(notes)
             content = Content(Sample(*limits), pd.DataFrame())
             try:
                 self._fill(content, file, share, max(1, measured), COMPARED // len(chosen))
@@ -216,12 +216,12 @@ class Source:
                     raise
                 content = Content(Sample(*limits), pd.DataFrame())
                 notes.append(f"{error}: left out")
-            content.notes = notes[said:]
+            content.notes = notes[start:]
             self.contents[file] = content
         self.contents = {file: self.contents[file] for file in self.files if file in self.contents}
         for content in self.contents.values():
             content.sample.limit(-(-self.groups // len(self.contents)), SAMPLE_CHARS // len(self.contents))
-        self._repeated = dependence(of for content in self.contents.values() for of in content.responses)
+        self._repeated = dependence(group for content in self.contents.values() for group in content.responses)
         return True
 
     def _plan(self, size: int | None) -> tuple[list[RolloutFile], int | None]:
@@ -236,11 +236,11 @@ class Source:
         return chosen, share
 
     def _further(self, size: int) -> tuple[list[RolloutFile], int | None]:
-        """The files that were read in part and of which the least was read, and twice that share of each."""
-        parts = [file for file in self.files if not self.contents[file].whole]
-        share = 2 * min((self._shares[file.path] for file in parts), default=0)
-        behind = [file for file in parts if 2 * self._shares[file.path] == share]
-        count = min(POINTS, max(1, size // share)) if parts else 0
+        """The files read in part of which the fewest bytes were read, and twice that number of bytes."""
+        begun = [file for file in self.files if not self.contents[file].whole]
+        share = 2 * min((self._shares[file.path] for file in begun), default=0)
+        behind = [file for file in begun if 2 * self._shares[file.path] == share]
+        count = min(POINTS, max(1, size // share)) if begun else 0
         return [behind[i] for i in evenly_spaced(len(behind), count)], share
 
     def _fill(self, content: Content, file: RolloutFile, share: int | None, measured: int, compared: int) -> None:
@@ -265,18 +265,18 @@ class Source:
         content.table = pd.DataFrame(rows)
 
     def _groups(self, content: Content, file: RolloutFile, share: int | None) -> Iterable[Group]:
-        """Those of about the first `share` bytes; of more, until there is one that is known to be whole."""
+        """The groups of about the first `share` bytes. The share doubles until a group is known to be complete."""
         notes, path = self._reader.notes, file.path
-        of = partial(grouped, names=self.names, notes=notes, path=path, open_chars=OPEN_CHARS)
+        to_groups = partial(grouped, names=self.names, notes=notes, path=path, open_chars=OPEN_CHARS)
         share = None if share is None else max(share, self._shares.get(path, 1))
         while share is not None and share < file.size and path.suffix not in UNDIVIDED:
-            begun = list(of(_beginning(self._reader.parts(file, share), share)))
+            begun = list(to_groups(_beginning(self._reader.parts(file, share), share)))
             if (complete := _complete(begun)) or not begun:
                 content.whole, self._shares[path] = False, share
                 return complete
             share *= 2
         self._shares[path] = file.size
-        return of(self._reader.parts(file))
+        return to_groups(self._reader.parts(file))
 
 
 def _beginning(parts: Iterator[Part], size: int) -> Iterator[Part]:
@@ -295,5 +295,5 @@ def _complete(groups: list[Group]) -> list[Group]:
     A smaller group may lack responses that come later, as may one that is alone in its size.
     """
     sizes = Counter(map(len, groups))
-    whole = max((size for size, count in sizes.items() if count > 1), default=math.inf)
-    return [group for group in groups if len(group) >= whole]
+    smallest = max((size for size, count in sizes.items() if count > 1), default=math.inf)
+    return [group for group in groups if len(group) >= smallest]

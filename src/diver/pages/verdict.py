@@ -12,37 +12,37 @@ Part = tuple[str, str]
 
 
 def kind(row: Comparison) -> str:
-    """The sign of a significant change; empty for another one."""
+    """The sign of a significant change, rose or fell; empty for any other change."""
     return "" if not row.significant else "rose" if row.change.mean > 0 else "fell"
 
 
 def verdict(rows: Sequence[Comparison], trained: bool = True) -> list[Part]:
     """The changes at the smallest and the largest k, and the first significant one if neither of these is.
 
-    `trained`: they are changes by training, not differences from another policy.
+    `trained` says that they are changes by training, not differences from another policy.
     """
-    known = [row for row in rows if row.is_pass and not math.isnan(row.change.mean)]
-    ends = [*dict.fromkeys([*known[:1], *known[-1:]])]
+    passes = [row for row in rows if row.is_pass and not math.isnan(row.change.mean)]
+    ends = [*dict.fromkeys([*passes[:1], *passes[-1:]])]
     if not any(map(kind, ends)):
-        ends = [*ends[:1], *[row for row in known[1:-1] if kind(row)][:1], *ends[1:]]
+        ends = [*ends[:1], *[row for row in passes[1:-1] if kind(row)][:1], *ends[1:]]
     verbs = {"rose": "rose", "fell": "fell"} if trained else {"rose": "is higher", "fell": "is lower"}
     same = "did not change significantly" if trained else "does not differ significantly"
     if len(ends) > 1 and not any(map(kind, ends)):
         return [("", f"{' and '.join(row.label for row in ends)} {same.replace('does', 'do')}")]
     return [
-        (of, f"{row.label} {verbs[of]} by {100 * abs(row.change.mean):.1f} points" if of else f"{row.label} {same}")
-        for of, row in zip(map(kind, ends), ends, strict=True)
+        (way, f"{row.label} {verbs[way]} by {100 * abs(row.change.mean):.1f} points" if way else f"{row.label} {same}")
+        for way, row in zip(map(kind, ends), ends, strict=True)
     ]
 
 
 def headline(parts: Sequence[Part]) -> str:
     """The words as HTML, each change in its colour and after its sign."""
     coloured = {name: f'<span class="{name}">{sign}' for name, sign in SIGNS.items()}
-    return ", ".join(f"{coloured[of]}{page.text(words)}</span>" if of else page.text(words) for of, words in parts)
+    return ", ".join(f"{coloured[way]}{page.text(words)}</span>" if way else page.text(words) for way, words in parts)
 
 
 def changes(rows: Sequence[Comparison], name: str = "") -> str:
-    """The change at each k with its interval, and from what to what where that is known; `name` is trusted HTML."""
+    """The change at each k with its interval, and the levels before and after if known; `name` is trusted HTML."""
     items = ""
     for row in rows:
         if row.is_pass and not math.isnan(row.change.mean):

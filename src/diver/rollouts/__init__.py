@@ -3,8 +3,8 @@
 Four nouns:
 
 - A *file* has rows. Its first row decides its *layout* (layouts.toml); docs/measure.md lists the layouts. In a file of
-  any other origin the names of core/columns.toml are tried in turn, and `Columns` names what has another name.
-- A *part* is what one row says: responses to one problem, and the ids that may tell problems apart.
+  any other origin the names of core/columns.toml are tried in turn, and `Columns` gives the names that differ.
+- A *part* is the content of one row: responses to one problem, and the ids that may tell problems apart.
 - A *group* has all responses to one problem, from one source, at one step, of one origin. Parts become groups.
 - *Rollouts* are the groups of a path, with notes on what was left out and why.
 

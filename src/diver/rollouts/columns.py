@@ -53,16 +53,15 @@ class Columns:
     """Keep the prompt in responses that begin with it. By default it is cut off where most responses of a file do."""
 
     def named(self) -> dict[str, str]:
-        """The columns that the user names, of settings that have others, too."""
-        given = {field.name: getattr(self, field.name) for field in fields(Columns) if field.name != "keep_prompt"}
-        return {name: path for name, path in given.items() if path}
+        """The columns that the user names, by their settings."""
+        paths = {field.name: getattr(self, field.name) for field in fields(Columns) if field.name != "keep_prompt"}
+        return {name: path for name, path in paths.items() if path}
 
 
 class File(NamedTuple):
     """The rows of a file, each with its place, and how to read them.
 
-    `notes` are what a user should know, `outcomes` the columns that were taken for the outcome if nobody says which
-    it is.
+    `notes` are for the user. `outcomes` are the columns that were read as the outcome if the user names none.
     """
 
     path: Path
@@ -71,9 +70,9 @@ class File(NamedTuple):
     outcomes: dict[str, None]
     names: Names = NAMES
     step: int | None = None
-    """The step of rows that do not say it."""
+    """The step of rows without a step."""
     problem_is_named: bool = False
-    """Whether the user says which column names the problem: rows with the same value in it are then one group."""
+    """Whether the user names the column of the problem. Rows with the same value in it are then one group."""
 
 
 class Part(NamedTuple):
@@ -82,14 +81,14 @@ class Part(NamedTuple):
     key: str
     group: Group
     ids: Mapping[str, int] | None = None
-    """What may tell apart problems with equal prompts: the hash of each id, by its column.
+    """The hash of each id by its column. Ids may tell problems with equal prompts apart.
 
     None if the key alone names the problem.
     """
     certain: str = ""
-    """The column of `ids` that is of problems, even if each response has another value of it; without `ids`, the one
-    that the user names."""
+    """The column of `ids` that certainly has ids of problems, even if its value differs in every response. Without
+    `ids`, the column that the user names."""
     prompt: str = ""
     """The digest of a prompt that has more than its text, such as images."""
     file: Path | None = None
-    """The file that has them, if problems may have responses in several."""
+    """The file of the responses, if a problem may have responses in several files."""

@@ -1,7 +1,7 @@
 """Stored responses as the model wrote them: without the prompt in front, and up to their end.
 
 transformers' pipelines return the prompt and the response as one text (`generated_text`), other programs the chat with
-its marks. Whether a file has such texts is decided by its first responses, since a response may restate its question.
+its marks. The first responses of a file decide whether it has such texts, since a response may restate its question.
 """
 
 import re
@@ -25,10 +25,10 @@ _REPLY = re.compile(rf"(?:{_MARK}|\s|(?:assistant|model)(?=[:\n<]):?)*", re.IGNO
 
 
 def cut(parts: Iterator[Part], path: Path, notes: list[str], keep_prompt: bool) -> Iterator[Part]:
-    """The parts of a file with their responses cut; `notes` say how many were, and which were not."""
+    """The parts of a file with their responses cut; `notes` receive the numbers of these responses."""
     ahead = list(islice(parts, AHEAD))
-    begin = [_after_prompt(r.response, part.group.problem) > 0 for part in ahead for r in part.group.rollouts]
-    most = 2 * sum(begin) > len(begin)
+    begins = [_after_prompt(r.response, part.group.problem) > 0 for part in ahead for r in part.group.rollouts]
+    most = 2 * sum(begins) > len(begins)
     keep = keep_prompt or not most
     total, rows, ended = 0, [], 0
     for part in chain(ahead, parts):
@@ -39,26 +39,26 @@ def cut(parts: Iterator[Part], path: Path, notes: list[str], keep_prompt: bool) 
             end = text if rollout.turns else until_next_question(until_end_mark(text), problem.question)
             rows += [rollout.place[1] if rollout.place else 0] if start else []
             total, ended = total + 1, ended + (end != text)
-            read = rollout.response[: start * keep] + end
-            rollouts.append(rollout if read == rollout.response else rollout.replace(response=read))
+            shortened = rollout.response[: start * keep] + end
+            rollouts.append(rollout if shortened == rollout.response else rollout.replace(response=shortened))
         yield part._replace(group=replace(part.group, rollouts=tuple(rollouts)))
     if rows and not (keep_prompt and most):
-        named = ", ".join(map(str, rows[:NAMED])) + ", ..." * (len(rows) > NAMED)
-        what = f" (rows {named}): not cut off" if keep else ": cut off (--keep-prompt)"
+        row_list = ", ".join(map(str, rows[:NAMED])) + ", ..." * (len(rows) > NAMED)
+        what = f" (rows {row_list}): not cut off" if keep else ": cut off (--keep-prompt)"
         notes.append(f"{path}: {len(rows):,} of {total:,} responses begin with their prompt{what}")
     if ended:
-        said = "go on after an end mark of the model or with another question: they are read up to there"
-        notes.append(f"{path}: {ended:,} of {total:,} responses {said}")
+        note = "go on after an end mark of the model or with another question: they are read up to there"
+        notes.append(f"{path}: {ended:,} of {total:,} responses {note}")
 
 
 def _after_prompt(text: str, problem: Problem) -> int:
-    """Where the response begins behind its prompt, also behind a chat header; 0 where the text does not have it."""
+    """The index where the response begins after its prompt and a chat header; 0 if the text does not begin so."""
     question = problem.question.strip()
-    at = text.find(question) if len(question) >= SHORTEST else -1
-    end = at + len(question)
-    if at < 0 or (question[-1].isalnum() and text[end : end + 1].isalnum()):
+    start = text.find(question) if len(question) >= SHORTEST else -1
+    end = start + len(question)
+    if start < 0 or (question[-1].isalnum() and text[end : end + 1].isalnum()):
         return 0
-    if not text[:at].strip():
+    if not text[:start].strip():
         return end
-    reply = _REPLY.match(text, end) if _HEADER.fullmatch(text, 0, at) else None
+    reply = _REPLY.match(text, end) if _HEADER.fullmatch(text, 0, start) else None
     return reply.end() if reply else 0

@@ -19,43 +19,43 @@ FALSE_ALARMS = 1e-4
 BATCH = 100
 """Permutations per round; most files of independent responses need only the first round."""
 MOST_DRAWS = 1_000
-"""Draws of a problem that are compared, from the first."""
+"""Maximum draws of a problem that are compared: its first ones."""
 MOST_PAIRS = 1_000_000
-"""Pairs of draws that are compared; the problems beyond them are left out. They bound the time to some seconds."""
+"""Maximum pairs of draws that are compared, which takes some seconds. Further problems are left out."""
 
 
 class Dependence(NamedTuple):
     """Repetitions that honest samples have with a probability below `FALSE_ALARMS`."""
 
     lag: int
-    """How many places apart the equal draws of a problem are; 0 for draws of two problems at the same place."""
+    """The distance between equal draws of a problem, in draws; 0 for draws of two problems at the same place."""
     repeated: int
-    """The pairs of equal draws at that distance."""
+    """The number of pairs of equal draws at that distance."""
     expected: float
-    """How many an arbitrary order of the same draws has on average."""
+    """The mean number of such pairs in random orders of the same draws."""
 
     def __str__(self) -> str:
-        found = f"{self.repeated} pairs of equal responses, where {self.expected:.0f} are expected by chance"
+        pairs = f"{self.repeated} pairs of equal responses, where {self.expected:.0f} are expected by chance"
         if self.lag == 0:
             return (
-                f"responses of different problems are equal at the same place: {found}. The problems may share their "
+                f"responses of different problems are equal at the same place: {pairs}. The problems may share their "
                 "random numbers, or a response may stand under two ids"
             )
         if self.lag == 1:
             return (
-                f"neighbouring responses of a problem are equal: {found}. Rows may occur twice, be sorted, or be of "
+                f"neighbouring responses of a problem are equal: {pairs}. Rows may occur twice, be sorted, or be of "
                 "several models"
             )
         return (
-            f"responses of a problem that are {self.lag} places apart are equal: {found}. The samples may come from "
+            f"responses of a problem that are {self.lag} places apart are equal: {pairs}. The samples may come from "
             "overlapping seeds (seed + i for the i-th response of a request, and requests with seeds 0, 1, 2, ...) or "
             "from ranks with one seed"
         )
 
 
 def dependence(groups: Iterable[Sequence[Hashable]]) -> Dependence | None:
-    """The repetition that stands out most among the responses of each problem, in the order in which they were
-    sampled; None if none does.
+    """The most significant repetition among the responses of each problem, in the order in which they were sampled;
+    None if it may be chance.
 
     The test statistic is the largest standardized number of pairs of equal draws, over all distances within a problem
     and the same place in two problems. Its distribution under permutations of each problem's draws gives the
@@ -88,12 +88,12 @@ def dependence(groups: Iterable[Sequence[Hashable]]) -> Dependence | None:
     def largest(repeated: np.ndarray) -> np.ndarray:
         return ((repeated - mean) / std).max(-1)
 
-    found = largest(observed)
+    statistic = largest(observed)
     # A permutation that repeats as much ends the test: the probability is then above one in the number made so far.
-    if (largest(null) >= found).any():
+    if (largest(null) >= statistic).any():
         return None
     for _ in range(round(1 / FALSE_ALARMS / BATCH)):
-        if (largest(permuted(BATCH)) >= found).any():
+        if (largest(permuted(BATCH)) >= statistic).any():
             return None
     lag = int(((observed - mean) / std).argmax())
     return Dependence(lag, int(observed[lag]), float(mean[lag]))
@@ -102,34 +102,34 @@ def dependence(groups: Iterable[Sequence[Hashable]]) -> Dependence | None:
 def of_evaluation(folder: Path) -> Iterator[tuple[str, Dependence]]:
     """The benchmarks of a folder of `diver eval` whose responses repeat, each with its repetition.
 
-    If a problem has responses of several settings, those that came last are read. Responses with a count have no order,
-    so that they say nothing.
+    If a problem has responses of several settings, the last ones are read. Responses with a count have no order, so
+    they are left out.
     """
     for file in sorted((folder / "generations").glob("*.jsonl")):
         settings: dict[str, str] = {}
-        found: dict[tuple[str, str], dict[int, int]] = {}
+        hashes: dict[tuple[str, str], dict[int, int]] = {}
         rows: Iterator[tuple[str, dict[str, Any]]] = read_jsonl(file, appended=True)
         for _, row in rows:
             key = settings[row["problem"]] = row["key"]
             if row.get("count", 1) == 1:
-                found.setdefault((row["problem"], key), {})[row["sample"]] = hash(row["response"])
-        last = [of for (name, by), of in found.items() if settings[name] == by]
-        if repeated := dependence([of[sample] for sample in sorted(of)] for of in last):
+                hashes.setdefault((row["problem"], key), {})[row["sample"]] = hash(row["response"])
+        latest = [samples for (name, setting), samples in hashes.items() if settings[name] == setting]
+        if repeated := dependence([samples[sample] for sample in sorted(samples)] for samples in latest):
             yield file.stem, repeated
 
 
 def _repeated(tables: Sequence[np.ndarray]) -> np.ndarray:
-    """Pairs of equal draws in tables [times, problems, draws], int64 [times, longest].
+    """Counts of pairs of equal draws in tables [times, problems, draws], int64 [times, longest].
 
-    Column 0 has those at the same place of two problems, column `lag` those of one problem at this distance.
+    Column 0 counts pairs at the same place of two problems, column `lag` pairs of one problem at this distance.
     """
     times, longest = len(tables[0]), max(table.shape[2] for table in tables)
-    found = np.zeros((times, longest), dtype=np.int64)
+    pairs = np.zeros((times, longest), dtype=np.int64)
     for table in tables:
         for lag in range(1, table.shape[2]):
-            found[:, lag] += np.count_nonzero(table[:, :, lag:] == table[:, :, :-lag], axis=(1, 2))
+            pairs[:, lag] += np.count_nonzero(table[:, :, lag:] == table[:, :, :-lag], axis=(1, 2))
     places = [longest * table + np.arange(table.shape[2]) for table in tables]
     for time in range(times):
         _, counts = np.unique(np.concatenate([place[time].ravel() for place in places]), return_counts=True)
-        found[time, 0] = (counts * (counts - 1) // 2).sum()
-    return found
+        pairs[time, 0] = (counts * (counts - 1) // 2).sum()
+    return pairs

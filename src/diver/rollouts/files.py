@@ -14,13 +14,13 @@ from diver.core.settings import no_file
 from diver.core.types import DiverError
 from diver.rollouts.formats import READERS
 
-# Where trainers and evaluations keep them, in their output folder.
+# Folders of rollouts within the output folder of a trainer or an evaluation.
 FOLDERS = ("rollouts", "generations", "completions", "dumped_evals", "rollout_data")
 PACKED = (".gz", ".zst", ".xz", ".bz2")
 _NUMBER = re.compile(r"(?:.*(?:step|completions|iteration|rollout|data|eval)[_-]?)?(\d+)(?:_evals)?")
 _NUMBER_BY_WORD = re.compile(r".*(?:step|iteration|rollout)[_-]?(\d+)(?:_evals)?")
 _EVALUATION = re.compile(r"(?:.*_)?(?:val|eval|test)(?:_.*)?")
-# What lies beside rollouts: metrics, settings, tokenizers, summaries.
+# Files beside rollouts: metrics, settings, tokenizers, summaries.
 _OTHER = re.compile(
     r"\..*|(?:metrics|config|.*_config|aggregated_results|provenance|params|args|summar(?:y|ies)|.*_rollout_summaries|"
     r"timing_spans|checkpoints|tokenizer.*|trainer_state|special_tokens_map|vocab|.*\.index|rank_\d+)\.[a-z]+|"
@@ -29,10 +29,10 @@ _OTHER = re.compile(
 
 
 class RolloutFile(NamedTuple):
-    """`step` is the number in its name or in that of a folder above it, `step_by_word` the one behind step, iteration
-    or rollout.
+    """A file of rollouts.
 
-    `size` is in bytes, `changed` in nanoseconds.
+    `step` is the number in its name or in the name of a folder above it, `step_by_word` the number after step,
+    iteration or rollout. `size` is in bytes, `changed` in nanoseconds.
     """
 
     path: Path
@@ -43,7 +43,7 @@ class RolloutFile(NamedTuple):
 
 
 def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[str]]:
-    """A file, or those of a folder by their steps, and what a user should know of those left out.
+    """A file, or the files of a folder by step, and notes on the files that were left out.
 
     Args:
         steps: only the files with these numbers: `100`, `1,50-60`, `last`.
@@ -60,17 +60,17 @@ def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[
     if not path.is_dir():
         raise DiverError(no_file(path))
     folder = next((path / name for name in FOLDERS if (path / name).is_dir()), path)
-    found, notes = _of_training(folder, sorted(_candidates(folder)))
+    paths, notes = _of_training(folder, sorted(_candidates(folder)))
     packed = sorted(p for p in folder.rglob("*") if p.suffix in PACKED and p.with_suffix("").suffix in READERS)
     if packed:
         notes.append(
             f"{folder}: {len(packed)} compressed files left out, such as {packed[0]}; unpack them to read them"
         )
-    runs = sorted({p for file in found for p in file.parents if p.name in FOLDERS and folder in p.parents})
+    runs = sorted({p for file in paths for p in file.parents if p.name in FOLDERS and folder in p.parents})
     if len(runs) > 1:
-        said = f"rollouts of {len(runs)} runs are read as those of one, such as {runs[0]} and {runs[-1]}"
-        notes.append(f"{folder}: {said}; name each run to tell them apart")
-    files = [*_found(found, folder)]
+        note = f"rollouts of {len(runs)} runs are read as those of one, such as {runs[0]} and {runs[-1]}"
+        notes.append(f"{folder}: {note}; name each run to tell them apart")
+    files = [*_found(paths, folder)]
     if not files:
         raise DiverError(f"{folder}: no {' or '.join(READERS)} file of rollouts in this folder")
     if steps:
@@ -83,12 +83,12 @@ def rollout_files(path: Path, steps: str = "") -> tuple[list[RolloutFile], list[
 
 
 def _copies(files: Iterable[RolloutFile]) -> Iterator[str]:
-    """A note for the first file that is a copy of another one of its step, whose responses then count twice."""
-    known: dict[tuple[int | None, int], Path] = {}
+    """A note on the first file that is a copy of another file of its step: its responses count twice."""
+    originals: dict[tuple[int | None, int], Path] = {}
     for file in files:
-        other = known.setdefault((file.step, file.size), file.path)
-        if other != file.path and file.size and filecmp.cmp(other, file.path, shallow=False):
-            yield f"{file.path}: a copy of {other}, so that its responses count twice"
+        original = originals.setdefault((file.step, file.size), file.path)
+        if original != file.path and file.size and filecmp.cmp(original, file.path, shallow=False):
+            yield f"{file.path}: a copy of {original}, so that its responses count twice"
             return
 
 
@@ -99,7 +99,7 @@ def check_out(out: Path, names: Iterable[str], read: Iterable[Path], mine: bool)
     """
     if out.exists() and not out.is_dir():
         raise DiverError(f"--out {out}: is a file; name a folder")
-    if (out / "config.json").exists():  # a run, an evaluation or grades, which have results of their own
+    if (out / "config.json").exists():  # the folder of a run, an evaluation or grades
         raise DiverError(f"--out {out}: has other work, that of its config.json; choose another --out")
     check_written((out / name for name in names), read, mine)
 
@@ -107,9 +107,9 @@ def check_out(out: Path, names: Iterable[str], read: Iterable[Path], mine: bool)
 def check_written(written: Iterable[Path], paths: Iterable[Path], mine: bool) -> None:
     """Raise DiverError if a file of `written` is also a file of rollouts in `paths`, at any step, or if it exists and
     is not `mine`."""
-    read = {file.path.resolve() for path in paths for file in rollout_files(path)[0]}
+    inputs = {file.path.resolve() for path in paths for file in rollout_files(path)[0]}
     for path in written:
-        if path.resolve() in read:
+        if path.resolve() in inputs:
             raise DiverError(f"--out: would replace {path}, which is read; choose another --out")
         if not mine and path.exists():
             raise DiverError(f"--out: would replace {path}, which this command did not write; choose another --out")
@@ -118,13 +118,13 @@ def check_written(written: Iterable[Path], paths: Iterable[Path], mine: bool) ->
 def _found(paths: Iterable[Path], folder: Path) -> Iterator[RolloutFile]:
     for path in paths:
         with suppress(FileNotFoundError):  # deleted since the folder was listed
-            about = path.stat()
+            stat = path.stat()
             names = [path.stem, *(p.name for p in path.parents if folder in p.parents)]
             step, by_word = (
-                next((int(found[1]) for name in names if (found := number.fullmatch(name))), None)
+                next((int(match[1]) for name in names if (match := number.fullmatch(name))), None)
                 for number in (_NUMBER, _NUMBER_BY_WORD)
             )
-            yield RolloutFile(path, step, by_word, about.st_size, about.st_mtime_ns)
+            yield RolloutFile(path, step, by_word, stat.st_size, stat.st_mtime_ns)
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
@@ -148,9 +148,9 @@ def _candidates(folder: Path) -> Iterator[Path]:
 
 
 def _of_training(folder: Path, files: list[Path]) -> tuple[list[Path], list[str]]:
-    """Rollouts of training if there are both, and prime-rl's `all` rather than the part that it trained on.
+    """The rollouts of training if the folder has evaluations, too, and prime-rl's `all` rather than its `effective`.
 
-    Without those of the runs in the folder that --restart has set aside.
+    Runs that --restart has set aside are left out.
     """
 
     def of_evaluation(path: Path) -> bool:
@@ -169,8 +169,8 @@ def _of_training(folder: Path, files: list[Path]) -> tuple[list[Path], list[str]
 
 def _selected(steps: str, last: int) -> Callable[[int], bool]:
     ranges = []
-    for part in steps.replace("last", str(last)).split(","):
-        ends = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+    for span in steps.replace("last", str(last)).split(","):
+        ends = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", span)
         if ends is None:
             raise DiverError(f"--steps {steps}: must be numbers such as 100, or 1,50-60,last")
         ranges.append(range(int(ends[1]), int(ends[2] or ends[1]) + 1))

@@ -1,6 +1,6 @@
 """Files of rows in the formats that trainers and evaluations write, each row with its place.
 
-`.jsonl`, `.csv` and `.parquet` are read as files of problems are. `.json` (rows, an inspect_ai log, a tinker-cookbook
+`.jsonl`, `.csv` and `.parquet` are read like files of problems. `.json` (rows, an inspect_ai log, a tinker-cookbook
 logtree), `.eval` (a zip of inspect_ai) and `.pt` (torch.save of slime) are read without the packages that wrote them.
 """
 
@@ -23,10 +23,10 @@ from diver.core.formats import numbered
 from diver.core.types import DiverError
 from diver.rollouts.values import content_text
 
-# What reading a zip raises where it is damaged. It may ask for more memory than a machine has.
+# The errors of reading a damaged zip, which may ask for more memory than a machine has.
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, MemoryError)
 UNPACKED = 2_000_000_000  # bytes of all files of a zip that are read
-UNPACKED_MEMBER = 300_000_000  # bytes of one sample of inspect_ai, which is in memory as a whole
+UNPACKED_MEMBER = 300_000_000  # bytes of one sample of inspect_ai, which is read into memory at once
 ZSTD = 93  # a method of zip that zipfile of Python 3.11 to 3.13 does not have; inspect_ai's logs use it
 
 
@@ -40,11 +40,11 @@ def _json(path: Path) -> Rows:
 
 
 def _of_log(sample: Any, header: Mapping[str, Any]) -> Any:
-    """A sample of an inspect_ai log and whose it is. One that failed may lack its output and its scores."""
+    """A sample of an inspect_ai log with its model and task. A sample that failed may lack its output and scores."""
     if not isinstance(sample, dict):
         return sample
-    about = table(header, "eval")
-    return {"output": None, "scores": None, **sample, "model": about.get("model"), "task": about.get("task")}
+    evaluation = table(header, "eval")
+    return {"output": None, "scores": None, **sample, "model": evaluation.get("model"), "task": evaluation.get("task")}
 
 
 def _logtree_attempts(root: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -52,8 +52,8 @@ def _logtree_attempts(root: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     attempt: dict[str, Any] = {}
     sections = (node for node in _nodes(root) if table(node).get("tag") == "section")
     for section in sections:
-        inside = (node for node in section.get("children", ()) if isinstance(node, Mapping))
-        title = _text(next((node for node in inside if str(node.get("tag", "")).startswith("h")), None))
+        children = (node for node in section.get("children", ()) if isinstance(node, Mapping))
+        title = _text(next((node for node in children if str(node.get("tag", "")).startswith("h")), None))
         messages = next((table(n, "data").get("messages") for n in _nodes(section) if table(n, "data")), None)
         if title == "Prompt":
             attempt = {"prompt": messages}
@@ -66,7 +66,7 @@ def _logtree_attempts(root: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _nodes(node: Any) -> Iterator[Any]:
-    """A node and all below it, in their order: tables and texts."""
+    """A node and all nodes below it, in order: tables and texts."""
     yield node
     if isinstance(node, Mapping):
         for child in node.get("children") or ():
@@ -82,11 +82,11 @@ def _eval(path: Path) -> Rows:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             samples = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
-            about = next((name for name in ("header.json", "_journal/start.json") if name in names), "")
-            sizes = [archive.getinfo(name).file_size for name in filter(None, [about, *samples])]
+            header_name = next((name for name in ("header.json", "_journal/start.json") if name in names), "")
+            sizes = [archive.getinfo(name).file_size for name in filter(None, [header_name, *samples])]
             _check_size(path, "it", sum(sizes), UNPACKED)
             _check_size(path, "one of its files", max(sizes, default=0), UNPACKED_MEMBER)
-            header = json.loads(_member(archive, about)) if about else {}
+            header = json.loads(_member(archive, header_name)) if header_name else {}
             for name in samples:
                 yield f"{path}, {name}", _of_log(json.loads(_member(archive, name)), header)
     except (*DAMAGED, TypeError) as error:
@@ -94,7 +94,7 @@ def _eval(path: Path) -> Rows:
 
 
 def _check_size(path: Path, what: str, size: int, limit: int) -> None:
-    """DiverError for a zip of which more would be unpacked than is read."""
+    """Raise DiverError for a zip that unpacks to more than `limit` bytes."""
     if size > limit:
         raise DiverError(f"{path}: {what} unpacks to {size / 1e9:.3g} GB, and at most {limit / 1e9:g} GB are read")
 
@@ -106,12 +106,13 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     from pyarrow import BufferReader, CompressedInputStream
 
     assert archive.fp is not None
+    # The local header of a file in a zip has 30 bytes, the last four with the lengths of its name and extra field.
     archive.fp.seek(info.header_offset)
     name_length, extra_length = struct.unpack("<HH", archive.fp.read(30)[26:])
     archive.fp.seek(name_length + extra_length, 1)
     stream, content = CompressedInputStream(BufferReader(archive.fp.read(info.compress_size)), "zstd"), bytearray()
-    while part := stream.read(1 << 20):
-        content += part
+    while chunk := stream.read(1 << 20):
+        content += chunk
         if len(content) > UNPACKED_MEMBER:
             raise zipfile.BadZipFile(f"{name} unpacks to more than it says")
     return bytes(content)
@@ -134,9 +135,9 @@ def _pt(path: Path) -> Rows:
 
 
 class _Plain(pickle.Unpickler):
-    """Reads dicts, lists, texts and numbers; a tensor or an object of another class is never made.
+    """Reads dicts, lists, texts and numbers, and never makes a tensor or an object of another class.
 
-    A pickle can call any function: this one calls none of them.
+    A pickle can call any function; this reader calls none.
     """
 
     def find_class(self, module: str, name: str) -> Any:
@@ -147,7 +148,7 @@ class _Plain(pickle.Unpickler):
 
 
 class _Nothing:
-    """Stands for whatever is not plain data: takes all that a pickle does to an object, and does nothing."""
+    """Replaces an object that is not plain data: it accepts all operations of a pickle and does nothing."""
 
     def _ignore(self, *_: Any, **__: Any) -> None:
         pass
@@ -161,7 +162,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
 
 
 def rows_within(path: Path, size: int) -> int | None:
-    """How many rows are in about the first `size` bytes of a file, at least one; None if its format does not say."""
+    """The number of rows in about the first `size` bytes of a file, at least one; None if its format does not say."""
     if path.suffix == ".parquet":
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
@@ -173,5 +174,5 @@ def rows_within(path: Path, size: int) -> int | None:
     if path.suffix != ".jsonl":
         return None
     with path.open("rb") as lines:
-        read = (len(line) for line in lines if line.strip())
-        return max(1, sum(1 for _ in takewhile(lambda total: total <= size, accumulate(read))))
+        sizes = (len(line) for line in lines if line.strip())
+        return max(1, sum(1 for _ in takewhile(lambda total: total <= size, accumulate(sizes))))

@@ -73,14 +73,14 @@ class GradeConfig(Columns, Export):
 
 @dataclass
 class Response:
-    """A response with all that its grade depends on in `key`: equal keys have equal grades."""
+    """A response. Its grade depends on nothing but the content of `key`: equal keys have equal grades."""
 
     problem: Problem
     group: int
-    """The number of its group: the same problem at two steps has two."""
+    """The number of its group. A problem has one group per step."""
     rollout: Rollout
     label: bool | None
-    """Whether the file says that it is correct; None if it says nothing."""
+    """Whether the file labels it as correct; None without a label."""
     thinking: bool
     """Whether the prompt ends inside a thought."""
     key: str
@@ -109,15 +109,15 @@ class Graded(WorkFolder):
 
 
 def run(config: GradeConfig, problems_of_run: ProblemsOfRun | None = None) -> Table:
-    """Grade what is not graded yet, print the table, and write the results where `out` names a folder."""
+    """Grade the responses without a grade, print the table, and write the results if `out` names a folder."""
     require("scipy")
     print_note = config.notes()
     path = Path(config.rollouts).expanduser()
     rollouts = read_rollouts(path, config, config.steps)
     for note in [*rollouts.notes, *scale_note(str(path), largest_outcome(rollouts), config.threshold)]:
         print_note(note)
-    if found := dependence(group.responses for group in rollouts):
-        print_note(str(found))
+    if repetition := dependence(group.responses for group in rollouts):
+        print_note(str(repetition))
     for note in without_reference(rollouts, config.grader):
         print_note(f"{path}: {note}")
     problems, graded_by = known_problems(rollouts, path, config.grader, problems_of_run)
@@ -136,18 +136,18 @@ def run(config: GradeConfig, problems_of_run: ProblemsOfRun | None = None) -> Ta
     table = summary(responses, config)
     counts = Counter(r.grade for r in responses)
     print_note(", ".join(f"{counts[grade]:,} {grade}" for grade in Grade if counts[grade]))
-    labelled, said = confusion(responses)
-    for line in [*too_few(responses, config), *said, *missed_options(responses)]:
+    label_counts, label_notes = confusion(responses)
+    for line in [*too_few(responses, config), *label_notes, *missed_options(responses)]:
         print_note(line)
     if config.out is not None:
         by_row = sorted(responses, key=lambda r: (r.rollout.place or ("", 0))[:2])  # rows of a group may be far apart
         write_jsonl(config.out / "samples.jsonl", map(_row, by_row))
-        results = {"grades": counts, "confusion": labelled, "table": table.records()}
+        results = {"grades": counts, "confusion": label_counts, "table": table.records()}
         write_text(config.out / "summary.json", to_json(results, indent=1) + "\n")
-        written, figures = write_table(table, config.out, config.format), config.figure_paths(config.out)
+        table_path, figures = write_table(table, config.out, config.format), config.figure_paths(config.out)
         if figures:
             write_intervals(table, *figures)
-        names = ", ".join(path.name for path in [written, *figures])
+        names = ", ".join(path.name for path in [table_path, *figures])
         print_note(f"written: {names}, samples.jsonl, summary.json in {config.out}")
     config.show(table, f"\n{export(table, 'markdown')}\n{NOTE}")
     return table
@@ -156,52 +156,52 @@ def run(config: GradeConfig, problems_of_run: ProblemsOfRun | None = None) -> Ta
 def _responses(rollouts: Rollouts, problems: Sequence[Problem], config: GradeConfig) -> Iterator[Response]:
     for number, (group, problem) in enumerate(zip(rollouts, problems, strict=True)):
         meta = {name: str(value) for name, value in problem.meta.items()}
-        about = [grader_for(problem, config.grader).version, problem.prompt, problem.answer, meta]
+        problem_key = [grader_for(problem, config.grader).version, problem.prompt, problem.answer, meta]
         thinking = opens_thought(group.prompt)
         for rollout in group.rollouts:
-            key = digest(*about, rollout.response, rollout.truncated, *([thinking] if thinking else []))
+            key = digest(*problem_key, rollout.response, rollout.truncated, *([thinking] if thinking else []))
             label = None if rollout.reward is None else bool(reaches(rollout.reward.outcome, config.threshold))
             yield Response(problem, number, rollout, label, thinking, key)
 
 
 def _by_reference(problem: Problem) -> list[Problem]:
-    """The problem with each of its right answers, of which inspect_ai may have several: any of them counts."""
-    others = problem.meta.get("accepted", ())
-    return [problem, *(replace(problem, answer=final_answer(str(other))) for other in others)]
+    """The problem with each of its right answers: inspect_ai may have several, and each one is correct."""
+    accepted = problem.meta.get("accepted", ())
+    return [problem, *(replace(problem, answer=final_answer(str(reference))) for reference in accepted)]
 
 
 def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> None:
     """Grade the responses that the log lacks, or has as timeout or error, and append their rows to it."""
-    known = {row["key"]: row for row in log.rows()}
-    scored = {key for key, row in known.items() if Grade(row["grade"]) in SCORED}
+    rows = {row["key"]: row for row in log.rows()}
+    scored = {key for key, row in rows.items() if Grade(row["grade"]) in SCORED}
     ungraded = {r.key: r for r in responses if r.key not in scored}
     missing = iter(ungraded.values())
-    named = None if config.grader == AUTO else config.grader
+    grader = None if config.grader == AUTO else config.grader
     with progress_bar(len(ungraded), "grade", "response") as bar:
         while chunk := list(islice(missing, CHUNK)):
-            each = [(r, problem) for r in chunk for problem in _by_reference(r.problem)]
-            truncated, thinking = [r.rollout.truncated for r, _ in each], [r.thinking for r, _ in each]
-            pairs = [(r.rollout.response, problem) for r, problem in each]
-            found = verify_grade(pairs, config.verify, grader=named, truncated=truncated, thinking=thinking)
+            cases = [(r, problem) for r in chunk for problem in _by_reference(r.problem)]
+            truncated, thinking = [r.rollout.truncated for r, _ in cases], [r.thinking for r, _ in cases]
+            pairs = [(r.rollout.response, problem) for r, problem in cases]
+            case_grades = verify_grade(pairs, config.verify, grader=grader, truncated=truncated, thinking=thinking)
             grades: dict[str, Grade] = {}
-            for (response, _), grade in zip(each, found, strict=True):
+            for (response, _), grade in zip(cases, case_grades, strict=True):
                 grades[response.key] = grade if grade is Grade.CORRECT else grades.get(response.key, grade)
             for response in chunk:
                 problem, grade = response.problem, grades[response.key]
-                known[response.key] = {
+                rows[response.key] = {
                     "key": response.key,
                     "grader": grader_for(problem, config.grader).version,
                     "grade": grade,
                     "extracted": answer(problem, response.rollout.response, config.grader) if grade in SCORED else None,
                 }
-                log.append(known[response.key])
+                log.append(rows[response.key])
             bar.update(len(chunk))
     for response in responses:
-        response.graded = known[response.key]
+        response.graded = rows[response.key]
 
 
 def summary(responses: Sequence[Response], config: GradeConfig) -> Table:
-    """A row for each value of --by, or one: problems, samples, Pass@k by grades, Pass@1 by labels, how they agree."""
+    """One row per value of --by, or a single row: problems, samples, Pass@k by grades, Pass@1 by labels, agreement."""
     largest = max(Counter(r.group for r in responses).values())
     ks = [k for k in parse_ks(config.k) if k <= largest]  # Pass@k is unknown for a larger k
     measures = [
@@ -213,19 +213,19 @@ def summary(responses: Sequence[Response], config: GradeConfig) -> Table:
         Measure("unscored"),
     ]
     owners: dict[str, list[Response]] = {}
-    named = any(response.by for response in responses)
+    has_names = any(response.by for response in responses)
     for response in responses:
-        by = owner(response.problem, config.by) if named else Path(config.rollouts).stem
+        by = owner(response.problem, config.by) if has_names else Path(config.rollouts).stem
         owners.setdefault(by, []).append(response)
     rows: dict[str, list[Cell]] = {}
-    for by, of in owners.items():
-        verdicts, labels = [r.verdict for r in of], [r.label for r in of]
+    for by, owned in owners.items():
+        verdicts, labels = [r.verdict for r in owned], [r.label for r in owned]
         agree = [v == label for v, label in zip(verdicts, labels, strict=True) if None not in (v, label)]
         rows[by] = [
-            len({name_of(r.problem) for r in of}),
-            len(of),
-            *(_pass_at_k(of, verdicts, k) for k in ks),
-            _pass_at_k(of, labels, 1),
+            len({name_of(r.problem) for r in owned}),
+            len(owned),
+            *(_pass_at_k(owned, verdicts, k) for k in ks),
+            _pass_at_k(owned, labels, 1),
             sum(agree) / len(agree) if agree else None,
             verdicts.count(None),
         ]
@@ -235,34 +235,34 @@ def summary(responses: Sequence[Response], config: GradeConfig) -> Table:
 def _pass_at_k(responses: Sequence[Response], verdicts: Sequence[bool | None], k: int) -> Estimate | None:
     """Pass@k within each group of known verdicts, then the mean per problem; None if no verdict is known."""
     problems = {r.group: name_of(r.problem) for r in responses}
-    known, correct = Counter[int](), Counter[int]()
+    scored, correct = Counter[int](), Counter[int]()
     for response, verdict in zip(responses, verdicts, strict=True):
-        known[response.group] += verdict is not None
+        scored[response.group] += verdict is not None
         correct[response.group] += bool(verdict)
-    n, c = ([counts[group] for group in problems] for counts in (known, correct))
+    n, c = ([counts[group] for group in problems] for counts in (scored, correct))
     values = by_problem(problems.values(), pass_at_k(n, c, k))
     return None if np.isnan(values).all() else interval(values, bounds_of(f"pass@{k}"))
 
 
 def too_few(responses: Sequence[Response], config: GradeConfig) -> Iterator[str]:
     """A note for each k on the problems that have too few scored responses for Pass@k."""
-    known = Counter(r.group for r in responses if r.verdict is not None)
-    most: dict[tuple[str, str], int] = {}
+    scored = Counter(r.group for r in responses if r.verdict is not None)
+    sizes: dict[tuple[str, str], int] = {}
     for r in responses:
         problem = (r.by, name_of(r.problem))
-        most[problem] = max(most.get(problem, 0), known[r.group])
+        sizes[problem] = max(sizes.get(problem, 0), scored[r.group])
     for k in parse_ks(config.k):
-        few, each = sum(n < k for n in most.values()), f" of all {config.by}s" if config.by else ""
-        if few == len(most):
+        few, scope = sum(n < k for n in sizes.values()), f" of all {config.by}s" if config.by else ""
+        if few == len(sizes):
             yield f"no Pass@{k}: no problem has {counted(k, 'scored response')}"
         elif few:
-            yield f"Pass@{k}: {few:,} of {len(most):,} problems{each} have fewer than {k} scored responses: left out"
+            yield f"Pass@{k}: {few:,} of {len(sizes):,} problems{scope} have fewer than {k} scored responses: left out"
 
 
 def confusion(responses: Sequence[Response]) -> tuple[dict[str, int], list[str]]:
     """The counts of each pair of label and grade, by "LABEL labelled, GRADE", and in words; empty without labels.
 
-    A warning follows where the grades contradict most labels, of all or of those that say correct.
+    A warning follows if the grades contradict most of all labels, or most labels that say correct.
     """
     counts = Counter((r.label, r.grade) for r in responses if r.label is not None)
     if not counts:
@@ -276,27 +276,27 @@ def confusion(responses: Sequence[Response]) -> tuple[dict[str, int], list[str]]
         f"labels: {scored - contradicted:,} of {scored:,} agree; labelled correct but not graded so: {missed:,}; "
         f"graded correct but labelled wrong: {extra:,}"
     ]
-    found = ""
+    conflict = ""
     if 2 * missed > right:
-        found = f"{missed:,} of {right:,} responses that the labels call correct are not so by these grades"
+        conflict = f"{missed:,} of {right:,} responses that the labels call correct are not so by these grades"
     elif 2 * contradicted > scored:
-        found = f"the grades say something else than the labels of {contradicted:,} of {scored:,} responses"
-    if found:
+        conflict = f"the grades say something else than the labels of {contradicted:,} of {scored:,} responses"
+    if conflict:
         lines.append(
-            f"warning: {found}; if the labels are right, name another --grader, or the column of the answer with "
+            f"warning: {conflict}; if the labels are right, name another --grader, or the column of the answer with "
             "--answer"
         )
     return table, lines
 
 
 def missed_options(responses: Sequence[Response]) -> list[str]:
-    """A warning where reference answers are letters, as those of options are, and math accepts nearly no response."""
-    of = [r for r in responses if r.graded["grader"].startswith("math@") and is_letter(r.problem.answer, small=True)]
-    correct = sum(r.grade is Grade.CORRECT for r in of)
-    if not of or 10 * correct > len(of):
+    """A warning if reference answers are letters, like those of options, and math accepts 10 % of responses at most."""
+    cases = [r for r in responses if r.graded["grader"].startswith("math@") and is_letter(r.problem.answer, small=True)]
+    correct = sum(r.grade is Grade.CORRECT for r in cases)
+    if not cases or 10 * correct > len(cases):
         return []
     return [
-        f"warning: the reference answers of {len(of):,} responses are letters, and math calls {correct:,} of these "
+        f"warning: the reference answers of {len(cases):,} responses are letters, and math calls {correct:,} of these "
         "responses correct; where the letters are those of options, --grader choice grades them"
     ]
 

@@ -30,8 +30,12 @@ def grouped(
 ) -> Iterator[Group]:
     """The groups of the parts of `path`, in the order of their first parts.
 
-    `names` are the ids given so far to problems without one. `notes` receive what was separated, once per path. While
-    more than `open_chars` characters wait for further parts, the oldest groups are taken for complete.
+    Args:
+        found: the parts.
+        names: the ids made so far for problems without an id; new ones are added.
+        notes: receives notes on what was separated, each once per path.
+        path: the path that notes name.
+        open_chars: characters that may wait for further parts. Beyond them, the oldest groups count as complete.
     """
     waiting: dict[tuple[object, ...], list[Part]] = {}
     prompts: dict[int, int] = {}  # id -> hash of its prompt; hashes save memory for many long prompts
@@ -43,14 +47,14 @@ def grouped(
         waiting.setdefault((*origin, part.key), []).append(part._replace(key=""))  # a key may be long
         for column, value in (part.ids or {}).items():
             of_id = hash((problem.source, problem.meta.get("by"), column, value))
-            known = column in not_ids or column in CONTEXTS  # one passage may have several questions
-            if not known and prompts.setdefault(of_id, hash(part.key)) != hash(part.key):
+            exempt = column in not_ids or column in CONTEXTS  # one passage may have several questions
+            if not exempt and prompts.setdefault(of_id, hash(part.key)) != hash(part.key):
                 not_ids.add(column)
         chars += part.group.characters
         while chars > open_chars and len(waiting) > 1:
-            for complete in _problems(waiting.pop(next(iter(waiting))), not_ids, names, notes, path):
-                chars -= complete.characters
-                yield complete
+            for group in _problems(waiting.pop(next(iter(waiting))), not_ids, names, notes, path):
+                chars -= group.characters
+                yield group
     for parts in waiting.values():
         yield from _problems(parts, not_ids, names, notes, path)
 
@@ -58,55 +62,55 @@ def grouped(
 def _problems(
     parts: Sequence[Part], not_ids: set[str], names: dict[str, str], notes: list[str], path: object
 ) -> Iterator[Group]:
-    """A group per problem of parts with one key."""
-    prompt, written = str(parts[0].group.problem.prompt), parts[0].prompt
+    """One group per problem, from parts with the same key."""
+    prompt, prompt_digest = str(parts[0].group.problem.prompt), parts[0].prompt
     splits = all(part.ids is not None for part in parts)
     column, by_id = _by_id(parts, not_ids) if splits else ("", {None: [*parts]})
     if len(by_id) > 1:
         _note(notes, f"{path}: different problems have the same prompt", f"column {column!r} tells them apart", prompt)
-    answers = {_answer(of_id) for of_id in by_id.values()}
+    answers = {_answer(same_id) for same_id in by_id.values()}
     # An id such as verl's `uid` is another one at every step, so the answers name the problems where they can.
     use_id = any(part.certain == column for part in parts) or "" in answers or len(answers) < len(by_id)
-    for value, of_id in by_id.items():
+    for value, same_id in by_id.items():
         by_answer: dict[str, list[Part]] = {}
-        for part in of_id:
+        for part in same_id:
             by_answer.setdefault(part.group.problem.answer.strip(), []).append(part)
         if several := _several([*by_answer]):
             what = f"{path}: one {'prompt' if splits else 'group'} has different reference answers"
-            shown = f"{several[0][:40]!r} and {several[1][:40]!r}"
-            _note(notes, what, shown + ", which tell problems apart" * splits, prompt)
+            examples = f"{several[0][:40]!r} and {several[1][:40]!r}"
+            _note(notes, what, examples + ", which tell problems apart" * splits, prompt)
         if not (splits and several):
-            by_answer = {"": of_id}
-            if unshared := _unshared(of_id, not_ids) if splits and len(by_id) == 1 else "":
+            by_answer = {"": same_id}
+            if unshared := _unshared(same_id, not_ids) if splits and len(by_id) == 1 else "":
                 what = f"{path}: column {unshared!r} has another value in every response to a prompt"
                 _note(notes, what, f"read as one problem; --problem {unshared} reads a problem for each value", prompt)
-            elif splits and (varied := _varied(of_id)):
+            elif splits and (varied := _varied(same_id)):
                 what = f"{path}: column {varied!r} differs between the responses to a prompt"
                 _note(notes, what, f"read as one problem; --problem {varied} reads a problem for each value", prompt)
-        for of_answer in by_answer.values():
-            files = [*dict.fromkeys(part.file for part in of_answer)]
-            if _are_apart(files, of_answer[0]) and not any("runs are read as those of one" in note for note in notes):
+        for same_answer in by_answer.values():
+            files = [*dict.fromkeys(part.file for part in same_answer)]
+            if _are_apart(files, same_answer[0]) and not any("runs are read as those of one" in note for note in notes):
                 what = f"{path}: responses to one problem are in several files"
                 _note(notes, what, f"such as {files[0]} and {files[1]}; name each file to keep them apart", prompt)
-            yield _merged(of_answer, names, (written or prompt, value if use_id else None))
+            yield _merged(same_answer, names, (prompt_digest or prompt, value if use_id else None))
 
 
 def _answer(parts: Sequence[Part]) -> str:
-    """The first reference answer that says something; "" without one."""
+    """The first reference answer that is not empty; "" without one."""
     return next((answer for part in parts if (answer := part.group.problem.answer.strip())), "")
 
 
 def _several(answers: Sequence[str]) -> list[str]:
-    """The different answers, if there are several that say something."""
-    known = [answer for answer in dict.fromkeys(answers) if answer]
-    return known if len(known) > 1 else []
+    """The different answers without empty ones; an empty list if fewer than two remain."""
+    distinct = [answer for answer in dict.fromkeys(answers) if answer]
+    return distinct if len(distinct) > 1 else []
 
 
 def _by_id(parts: Sequence[Part], not_ids: set[str]) -> tuple[str, dict[int | None, list[Part]]]:
-    """The first column of ids of which responses share a value, and the parts by its values; "" if none does.
+    """The first id column in which responses share a value, and the parts by its values; "" without such a column.
 
-    One that is certain goes before, whether they share a value or not. It is also the column if all share its value and
-    no other column tells them apart. Parts without an id are together, under None.
+    The certain column goes first, whether responses share a value or not. It is also the result if all share its value
+    and no other column tells them apart. Parts without an id are together, under None.
     """
     certain = next((part.certain for part in parts if part.certain), "")
     alone: tuple[str, dict[int | None, list[Part]]] = "", {None: [*parts]}
@@ -115,7 +119,7 @@ def _by_id(parts: Sequence[Part], not_ids: set[str]) -> tuple[str, dict[int | No
         by_id: dict[int | None, list[Part]] = {}
         for part in parts:
             by_id.setdefault((part.ids or {}).get(column), []).append(part)
-        sizes = [sum(len(part.group) for part in of) for value, of in by_id.items() if value is not None]
+        sizes = [sum(len(part.group) for part in members) for value, members in by_id.items() if value is not None]
         always = column == certain or column in COLUMNS["passages"]
         if len(sizes) > 1 and (always or (column not in not_ids and max(sizes) > 1)):
             return column, by_id
@@ -125,34 +129,34 @@ def _by_id(parts: Sequence[Part], not_ids: set[str]) -> tuple[str, dict[int | No
 
 
 def _unshared(parts: Sequence[Part], not_ids: set[str]) -> str:
-    """A column that by its name is of problems, and of which each response has another value; "" if there is none."""
+    """A column with the name of a problem id, but another value in every response; "" without such a column."""
     of_problems = (column for column in parts[0].ids or () if rank_of_id(column) == 0 and column not in not_ids)
     several = len(parts) > 1
     return next((c for c in of_problems if several and len({(p.ids or {}).get(c) for p in parts}) == len(parts)), "")
 
 
 def _are_apart(files: Sequence[Path | None], part: Part) -> bool:
-    """Whether several files may be of several models: parts of a step have names that differ in numbers only."""
+    """Whether the files may have responses of several models. The names of parts of a step differ in numbers only."""
     names = {re.sub(r"\d+", "#", str(file)) for file in files}
     return len(files if part.group.problem.meta.get("step") is None else names) > 1
 
 
 def _varied(parts: Sequence[Part]) -> str:
-    """A column of what else a problem asks about that has several values; "" if there is none."""
+    """A column of contexts that has several values; "" without such a column."""
     return next((c for c in COLUMNS["contexts"] if len({(part.ids or {}).get(c) for part in parts} - {None}) > 1), "")
 
 
 def _note(notes: list[str], what: str, details: str, prompt: str) -> None:
-    """Once of a path."""
+    """Add a note once per path: `what` begins with the path."""
     if not any(note.startswith(what) for note in notes):
         notes.append(f"{what}: {details} (prompt {prompt[:40]!r})")
 
 
 def _merged(parts: Sequence[Part], names: dict[str, str], asked: tuple[str, int | None]) -> Group:
-    """One group of its parts; where their reference answers differ, `meta["answers"]` has them.
+    """One group from its parts. If their reference answers differ, `meta["answers"]` has them.
 
-    A problem without an id is known by what is `asked` and by its answer, since at another step it may be the only one
-    of its prompt. Where the user names the column of the problem, the answer does not count.
+    A problem without an id is identified by what is `asked` and by its answer, since at another step it may be the only
+    problem of its prompt. If the user names the column of the problem, the answer does not count.
     """
     groups = [part.group for part in parts]
     problem = replace(groups[0].problem, answer=_answer(parts))

@@ -1,7 +1,7 @@
 """The problem of each group of stored responses, with its reference answer and verifier.
 
 Rollouts of `diver train` answer the problems of their run's recipe: a verifier may need more of a problem than its
-answer, such as the numbers of Countdown. Others answer what their rows say.
+answer, such as the numbers of Countdown. Other rollouts answer the problems of their rows.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ ProblemsOfRun = Callable[[Path], Sequence[Problem]]
 def known_problems(
     rollouts: Rollouts, path: Path, grader: str, of_run: ProblemsOfRun | None
 ) -> tuple[list[Problem], str]:
-    """The problem of each group, and a line on which graders grade them and why, which is empty if one was named.
+    """The problem of each group, and a line on which graders grade them and why; empty if the user names a grader.
 
     Raises:
         DiverError: the grader needs more of a problem than the rollouts have.
@@ -38,13 +38,13 @@ def known_problems(
             "them, and the same `diver eval` command with --grader NAME adds those of another grader"
         )
     if TRAIN in rollouts.layouts and grader not in BY_ANSWER:
-        found = [(problem, "as the recipe of the run says") for problem in _of_recipe(rollouts, path, of_run)]
+        reasoned = [(problem, "as the recipe of the run says") for problem in _of_recipe(rollouts, path, of_run)]
     else:
-        found = [_of_row(group, path, grader) for group in rollouts]
+        reasoned = [_of_row(group, path, grader) for group in rollouts]
         for by_options in (_by_index, _by_letters) if grader == AUTO else ():
-            chosen = by_options(rollouts, found)
-            found = [chosen.get(i, one) for i, one in enumerate(found)]
-    problems = [problem for problem, _ in found]
+            chosen = by_options(rollouts, reasoned)
+            reasoned = [chosen.get(i, default) for i, default in enumerate(reasoned)]
+    problems = [problem for problem, _ in reasoned]
     testbed = "" if grader == AUTO else get_grader(grader).testbed
     if testbed and testbed not in {get_grader(problem.verifier).testbed for problem in problems}:
         raise DiverError(
@@ -53,15 +53,15 @@ def known_problems(
         )
     if grader != AUTO:
         return problems, ""
-    counts = Counter((problem.verifier, reason) for problem, reason in found)
-    parts = [
+    counts = Counter((problem.verifier, reason) for problem, reason in reasoned)
+    clauses = [
         f"{verifier} grades {n:,} of {len(problems):,} problems ({why})" for (verifier, why), n in counts.most_common()
     ]
-    return problems, f"{path.name}: --grader auto: {'; '.join(parts)}"
+    return problems, f"{path.name}: --grader auto: {'; '.join(clauses)}"
 
 
 def without_reference(rollouts: Rollouts, grader: str) -> Iterator[str]:
-    """Leave out the groups without a reference answer where others have one and it decides; says how many."""
+    """Remove groups without a reference answer if others have one and the grader needs it; yields a note on them."""
     empty = [group for group in rollouts if not group.problem.answer.strip()]
     by_answer = grader in BY_ANSWER or (grader == AUTO and TRAIN not in rollouts.layouts)
     if by_answer and 0 < len(empty) < len(rollouts):
@@ -73,21 +73,21 @@ def without_reference(rollouts: Rollouts, grader: str) -> Iterator[str]:
 def _by_index(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reasoned]:
     """Reference answers that count the options become letters, unless more responses say a number than choose an
     option."""
-    counted, first = by_index([problem for problem, _ in found])
+    counted, start = by_index([problem for problem, _ in found])
     texts = [(r.response, found[i][0]) for i in counted for r in rollouts[i].rollouts]
     numbers = sum((get_grader("math").final_answer(text, p) or "").isdecimal() for text, p in texts)
     if numbers > sum(get_grader("choice").final_answer(text, p) is not None for text, p in texts):
         return {}
-    why = f"the reference answer counts the options in a column from {first}"
+    why = f"the reference answer counts the options in a column from {start}"
     return {i: (problem, why) for i, problem in counted.items()}
 
 
 def _by_letters(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reasoned]:
-    """A letter as the reference answer, without options, is multiple choice where most responses choose a letter."""
+    """A problem without options whose reference answer is a letter is multiple choice if most responses choose one."""
     lettered = {i: p for i, (p, _) in enumerate(found) if p.verifier == "math" and is_letter(p.answer)}
     texts = [r.response for i in lettered for r in rollouts[i].rollouts]
-    nothing = Problem("", "", "")
-    chosen = sum(get_grader("choice").final_answer(text, nothing) is not None for text in texts)
+    no_problem = Problem("", "", "")
+    chosen = sum(get_grader("choice").final_answer(text, no_problem) is not None for text in texts)
     if 2 * chosen <= len(texts):
         return {}
     why = f"the reference answer is a letter, and {chosen:,} of {len(texts):,} responses choose one"
@@ -104,19 +104,19 @@ def _of_recipe(rollouts: Rollouts, path: Path, of_run: ProblemsOfRun | None) -> 
         raise DiverError(f"{path}: the problems of its run cannot be read ({error}); {OTHERWISE}") from error
     by_id = {problem.id: problem for problem in problems}
     for group in rollouts:
-        given, known = group.problem, by_id.get(group.problem.id)
-        if known is None or known.answer != given.answer:
-            raise DiverError(f"{path}: the data of its run no longer has problem {given.id!r} as it was; {OTHERWISE}")
-        yield replace(known, meta={**known.meta, **given.meta})
+        stored, current = group.problem, by_id.get(group.problem.id)
+        if current is None or current.answer != stored.answer:
+            raise DiverError(f"{path}: the data of its run no longer has problem {stored.id!r} as it was; {OTHERWISE}")
+        yield replace(current, meta={**current.meta, **stored.meta})
 
 
 def _of_row(group: Group, path: Path, grader: str) -> Reasoned:
     problem = group.problem
     if "answers" in problem.meta:  # see diver.rollouts.grouping
-        one, other, *_ = problem.meta["answers"]
+        first, second, *_ = problem.meta["answers"]
         raise DiverError(
-            f"{path}: responses to problem {problem.id!r} have different reference answers, {one[:60]!r} and "
-            f"{other[:60]!r}; name the column that tells the problems apart with --problem, or with --by"
+            f"{path}: responses to problem {problem.id!r} have different reference answers, {first[:60]!r} and "
+            f"{second[:60]!r}; name the column that tells the problems apart with --problem, or with --by"
         )
     if kind := problem.meta.get("answer_kind"):
         raise DiverError(
@@ -125,12 +125,12 @@ def _of_row(group: Group, path: Path, grader: str) -> Reasoned:
         )
     if not problem.answer.strip() and grader in (AUTO, *BY_ANSWER):
         raise DiverError(f"{path}: problem {problem.id!r} has no reference answer; --answer names its column")
-    graded = str(problem.meta.get("grader", "")).partition("@")[0]  # what `diver grade` wrote
-    if graded in BY_ANSWER:
-        return replace(problem, verifier=graded), "as the column grader says"
-    if graded and grader == AUTO:
+    grader_name = str(problem.meta.get("grader", "")).partition("@")[0]  # what `diver grade` wrote
+    if grader_name in BY_ANSWER:
+        return replace(problem, verifier=grader_name), "as the column grader says"
+    if grader_name and grader == AUTO:
         raise DiverError(
-            f"{path}: was graded by {graded}, which may need more of a problem than its answer; grade what it was "
+            f"{path}: was graded by {grader_name}, which may need more of a problem than its answer; grade what it was "
             f"made of; {OTHERWISE}"
         )
     if grader not in (AUTO, *BY_ANSWER):

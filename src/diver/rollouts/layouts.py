@@ -1,6 +1,6 @@
 """The layouts of trainers and evaluations. The first row of a file decides which of layouts.toml it has.
 
-A new layout is an entry of layouts.toml; rows that are nested are first made plain by a function of its own.
+A new layout is an entry of layouts.toml. If its rows are nested, a function here makes them plain first.
 """
 
 import json
@@ -24,14 +24,14 @@ from diver.rollouts.named import named_columns, rank_of_id
 NO_OUTCOMES = frozenset({"epoch", "seed", "length", "gen_step", "advantages"}).union(
     *(names for part, names in NAMES.items() if part != "outcome")
 )
-"""Columns of numbers that are no outcome, even where no other column is of numbers."""
+"""Numeric columns that are never an outcome, even if no other column is numeric."""
 ROW_NUMBER = re.compile(r"|Unnamed: \d+|index|level_\d+|__index_level_\d+__")
-"""Columns in which pandas writes the number of the row: no measure of a response."""
+"""Columns in which pandas writes the number of the row, which is no outcome."""
 SAMPLE_NUMBERS = frozenset("sample sample_id sample_idx sample_index attempt trial repeat".split())
 LIMITS = ("max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens", "context_length")
-"""What stopped a trace of verifiers that is truncated, besides the length of its last response."""
-# Correct, incorrect, partial, no answer. Half for a partial one, as in inspect's mean, would be correct;
-# its pass_at says it is not.
+"""Stop conditions of a truncated trace of verifiers, besides the length of its last response."""
+# Correct, incorrect, partial, no answer. Partial is 0, as in inspect's pass_at: the 0.5 of inspect's mean would count
+# as correct.
 INSPECT_VALUES = {"C": 1.0, "I": 0.0, "P": 0.0, "N": 0.0}
 
 
@@ -41,29 +41,29 @@ def diver_train(file: File) -> Iterator[Part]:
 
 
 def diver_eval(file: File) -> Iterator[Part]:
-    """Generations, with the grades that stand beside them in a result folder."""
-    in_folder, written = file.path.parent.name == "generations", [*file.rows]
-    rows = [*{(row["key"], row["problem"], row["sample"]): (where, row) for where, row in written}.values()]
-    if twice := len(written) - len(rows):
-        file.notes.append(f"{file.path}: {twice:,} rows are of samples that occur again: the last of each is read")
+    """Generations of `diver eval`, with the grades of the same result folder."""
+    in_folder, file_rows = file.path.parent.name == "generations", [*file.rows]
+    rows = [*{(row["key"], row["problem"], row["sample"]): (where, row) for where, row in file_rows}.values()]
+    if repeats := len(file_rows) - len(rows):
+        file.notes.append(f"{file.path}: {repeats:,} rows are of samples that occur again: the last of each is read")
     grades = _stored_grades(file, rows)
     places = {(row["key"], row["problem"]): place for place, (_, row) in enumerate(rows)}
-    each = [placed for placed in rows for _ in range(placed[1].get("count", 1))]
-    if len(each) > len(rows):
-        # The prefix tree has sorted a problem's responses, which `diver.rollouts.dependence` would take for repetition.
-        random.Random(0).shuffle(each)
-        each.sort(key=lambda placed: places[placed[1]["key"], placed[1]["problem"]])
-    for where, row in each:
-        stored = row if grades is None else grades.get((row["problem"], row["sample"]), {})
-        grade = read_grade(stored.get("grade"), where)
-        by = GRADERS.get(str(stored.get("grader")).partition("@")[0])
+    draws = [placed for placed in rows for _ in range(placed[1].get("count", 1))]
+    if len(draws) > len(rows):
+        # The prefix tree sorts the responses of a problem; `diver.rollouts.dependence` would take that for repetition.
+        random.Random(0).shuffle(draws)
+        draws.sort(key=lambda placed: places[placed[1]["key"], placed[1]["problem"]])
+    for where, row in draws:
+        grade_row = row if grades is None else grades.get((row["problem"], row["sample"]), {})
+        grade = read_grade(grade_row.get("grade"), where)
+        grader = GRADERS.get(str(grade_row.get("grader")).partition("@")[0])
         scored = grade not in (None, Grade.TIMEOUT, Grade.ERROR)
         rollout = Rollout(
             values.text(row["response"], where),
             num_tokens=row["tokens"] if isinstance(row.get("tokens"), int) else None,
             truncated=bool(row["truncated"]),
             grade=grade,
-            solution=stored.get("solution") if by is not None and by.exact_solutions else None,
+            solution=grade_row.get("solution") if grader is not None and grader.exact_solutions else None,
             reward=Reward(float(grade is Grade.CORRECT)) if scored else None,
         )
         source = file.path.stem if in_folder else ""  # outside its folder, a file may have any name
@@ -84,9 +84,9 @@ def _stored_grades(file: File, rows: Sequence[tuple[str, Row]]) -> dict[tuple[An
 
 
 def trl(file: File) -> Iterator[Part]:
-    """The outcome is one of OUTCOMES, or the only column of numbers: of those by its first value that is known.
+    """The outcome is one of OUTCOMES, or else the only numeric column, by the first known value of each.
 
-    TRL has None for a reward function that does not apply to a row. A CSV has its numbers as texts.
+    TRL writes None for a reward function that does not apply to a row. In a CSV, numbers are texts.
     """
     rows = [*file.rows]
     file = file._replace(rows=iter(rows))
@@ -108,8 +108,8 @@ def trl(file: File) -> Iterator[Part]:
 
 
 def ms_swift(file: File) -> Iterator[Part]:
-    """A row has a batch, with a list in each column. One that is logged again at a later step is left out. The outcome
-    is found as TRL's."""
+    """A row has a batch, with a list in each column. A batch that is logged again at a later step is left out. The
+    outcome is read as for TRL."""
 
     def single() -> Iterator[tuple[str, Row]]:
         logged: Row = {}
@@ -126,8 +126,8 @@ def ms_swift(file: File) -> Iterator[Part]:
                 file.notes.append(f"{where}: the same completions as in the row before, logged again; left out")
                 continue
             logged = batch
-            for one in zip(*lists.values(), strict=True):
-                yield where, dict(zip(lists, one, strict=True))
+            for cells in zip(*lists.values(), strict=True):
+                yield where, dict(zip(lists, cells, strict=True))
 
     return trl(file._replace(rows=single()))
 
@@ -135,8 +135,8 @@ def ms_swift(file: File) -> Iterator[Part]:
 def lm_eval(file: File) -> Iterator[Part]:
     """lm-eval repeats the responses of a document for each of its filters: the first filter is read.
 
-    Up to 0.4.6 no column names the filter, so a document that occurs again with the same responses is that of another
-    filter. Documents are numbered within a task, which only the name of the file says.
+    Up to 0.4.6 no column names the filter, so a document that occurs again with the same responses belongs to another
+    filter. Documents are numbered within a task, and only the file name has the task.
     """
     named = re.fullmatch(r"samples_(.+)_\d{4}-\d\d-\d\d(?:T[\d.-]+)?", file.path.stem)
     task = named[1] if named else ""
@@ -146,12 +146,12 @@ def lm_eval(file: File) -> Iterator[Part]:
         seen: set[str] = set()
         for where, row in file.rows:
             first = first or row
-            known = first["filter"]
-            named = "the first filter" if known is None else f"filter {known!r}"
+            filter_name = first["filter"]
+            named = "the first filter" if filter_name is None else f"filter {filter_name!r}"
             repeated = f"{file.path}: the rows of {named}; the others repeat their responses"
             document = digest(row["id"], row["group"], row["response"])
-            again = known is None and row["id"] is not None and document in seen
-            if row["filter"] == known and not again:
+            is_repeat = filter_name is None and row["id"] is not None and document in seen
+            if row["filter"] == filter_name and not is_repeat:
                 seen.add(document)
                 yield where, {**row, "source": task}
             elif repeated not in file.notes:
@@ -180,16 +180,16 @@ def inspect_ai(file: File) -> Iterator[Part]:
 
 
 def verl_row(where: str, row: Row) -> Iterator[Row]:
-    """The group of a `uid` is what stands before the numbers of the rollout and of the output.
+    """The group is the part of `uid` before the numbers of the rollout and of the output.
 
-    A `uid` without them tells problems with equal inputs apart, as other ids do.
+    Like other ids, a `uid` without these numbers tells problems with equal inputs apart.
     """
-    found = SESSION.fullmatch(str(row.get("uid")))
-    yield {**row, "output": without_special_tokens(row["output"]), "session": found and found[1]}
+    match = SESSION.fullmatch(str(row.get("uid")))
+    yield {**row, "output": without_special_tokens(row["output"]), "session": match and match[1]}
 
 
 def skyrl_row(where: str, row: Row) -> Iterator[Row]:
-    """A score is a number, or one of each token."""
+    """A score is a number, or a list with a number per token."""
     score = row["score"]
     total = math.fsum(map(number, score)) if isinstance(score, list) else score
     response = with_special_tokens(row["output_response"], str(row.get("env_class")))
@@ -197,39 +197,39 @@ def skyrl_row(where: str, row: Row) -> Iterator[Row]:
 
 
 def nemo_rl_row(where: str, row: Row) -> Iterator[Row]:
-    """`content` is in training the prompt, then responses and observations by turns; in validation messages.
+    """In training, `content` is the prompt, then responses and observations by turns. In validation, it is messages.
 
-    Every value stands in a list of its own; padded log-probs and advantages are those of the tokens of the loss mask.
+    Each value is in a list of length 1. Padded log-probs and advantages are reduced to the tokens of the loss mask.
     """
-    one = {key: value[0] if isinstance(value, list) and len(value) == 1 else value for key, value in row.items()}
-    content = one["content"]
+    cells = {key: value[0] if isinstance(value, list) and len(value) == 1 else value for key, value in row.items()}
+    content = cells["content"]
     if not isinstance(content, list) or not content:
         raise DiverError(f"{where}: content must be a list of texts or of messages, not {content!r:.60}")
-    if all(isinstance(part, str) for part in content):
+    if all(isinstance(item, str) for item in content):
         prompt: Any = content[0]
         response: Any = "\n".join(content[1::2])
     else:
         first = next((i for i, m in enumerate(content) if m.get("role") == "assistant"), len(content))
         prompt, response = content[:first], content[first:] or ""
-    mask = one.get("token_loss_mask") or []
-    of_mask = {
-        name: [value for value, kept in zip(one[name], mask, strict=False) if kept]
+    mask = cells.get("token_loss_mask") or []
+    masked = {
+        name: [value for value, in_loss in zip(cells[name], mask, strict=False) if in_loss]
         for name in ("generation_logprobs", "advantages")
-        if isinstance(one.get(name), list)
+        if isinstance(cells.get(name), list)
     }
     yield {
         "prompt": prompt,
         "response": response,
-        "reward": one["rewards"],
-        "logprobs": of_mask.get("generation_logprobs") or None,
-        "advantage": next(iter(of_mask.get("advantages", ())), None),
+        "reward": cells["rewards"],
+        "logprobs": masked.get("generation_logprobs") or None,
+        "advantage": next(iter(masked.get("advantages", ())), None),
         "length": sum(map(bool, mask)) or None,
     }
 
 
 def prime_rl_row(where: str, row: Row) -> Iterator[Row]:
-    """An episode of verifiers: a row for each trace of an agent that is trained."""
-    about = {
+    """An episode of verifiers: one row per trace of a trained agent."""
+    shared = {
         "group": table(row, "group").get("id"),
         "step": table(row, "run", "work").get("step"),
         "source": table(row, "env").get("name") or table(row, "env").get("id"),
@@ -244,7 +244,7 @@ def prime_rl_row(where: str, row: Row) -> Iterator[Row]:
         rewards = [r for r in (trace.get("rewards") or {}).values() if isinstance(r, Mapping)]
         ends = [call.get("finish_reason") for call in trace.get("calls") or [] if isinstance(call, Mapping)]
         yield {
-            **about,
+            **shared,
             "prompt": [
                 {"role": str(m.get("role", "user")), "content": values.content_text(m.get("content"))}
                 for m in (node["message"] for node in nodes[:first])
@@ -267,16 +267,16 @@ def _node_message(node: Row) -> Row:
 
 
 def inspect_ai_row(where: str, row: Row) -> Iterator[Row]:
-    """A sample of a log: a row per choice. It `failed` where it has an error, or neither a choice nor a score.
+    """A sample of a log: one row per choice. It `failed` if it has an error, or neither a choice nor a score.
 
-    A score of several choices does not say whose it is.
+    The scores of a sample with several choices are left out, since they do not name their choice.
     """
     scores = table(row, "scores")
     choices = table(row, "output").get("choices") or []
-    known = scores if len(choices) < 2 else {}
+    by_name = scores if len(choices) < 2 else {}
     options, target = row.get("choices"), row["target"]
     targets = target if isinstance(target, list) else [target]
-    about = {
+    shared = {
         "model": row.get("model"),
         "task": row.get("task"),
         "id": row["id"],
@@ -285,13 +285,13 @@ def inspect_ai_row(where: str, row: Row) -> Iterator[Row]:
         "answer": target if options else next(iter(targets), None),
         "accepted": None if options else targets[1:] or None,
         "options": options,
-        "scores": {name: _inspect_value(table(score).get("value")) for name, score in known.items()},
-        "score": _inspect_value(table(next(iter(known.values()), None)).get("value")) if len(known) == 1 else None,
+        "scores": {name: _inspect_value(table(score).get("value")) for name, score in by_name.items()},
+        "score": _inspect_value(table(next(iter(by_name.values()), None)).get("value")) if len(by_name) == 1 else None,
         "failed": row.get("error") is not None or not (choices or scores),
     }
     for choice in choices or [{}]:
         yield {
-            **about,
+            **shared,
             "response": values.content_text(table(choice, "message").get("content")),
             "truncated": is_cut_off(choice.get("stop_reason")),
         }
@@ -304,9 +304,9 @@ def _inspect_value(value: Any) -> Any:
 
 
 def lm_eval_row(where: str, row: Row) -> Iterator[Row]:
-    """A document, with all its responses. The metric scores one of several, and does not say which.
+    """A document with all its responses. If it has several, the metric scores one and does not name it.
 
-    Versions before 0.4.1 have the arguments as a list, and no names of the metrics.
+    Versions before 0.4.1 write the arguments as a list, and do not name the metrics.
     """
     arguments, resps = row["arguments"], row["resps"]
     if isinstance(arguments, list):
@@ -318,15 +318,15 @@ def lm_eval_row(where: str, row: Row) -> Iterator[Row]:
         raise DiverError(f"{where}: a task of log-likelihoods has no responses; give a task that generates text")
     if not isinstance(resps, list):
         raise DiverError(f"{where}: resps must be a list of lists of texts, not {resps!r:.60}")
-    texts = [text for of_request in resps for text in (of_request if isinstance(of_request, list) else [of_request])]
+    texts = [text for reply in resps for text in (reply if isinstance(reply, list) else [reply])]
     metrics = row.get("metrics") or [
         name for name, value in row.items() if name != "doc_id" and name not in NO_OUTCOMES and values.is_number(value)
     ]
     single = len(texts) == 1
-    known = {name: row.get(name) if single else None for name in metrics}
+    metric_values = {name: row.get(name) if single else None for name in metrics}
     target, name = row.get("target"), values.identity(row.get("doc_id"))
     yield {
-        **known,
+        **metric_values,
         "filter": row.get("filter"),
         "group": values.identity(row.get("doc_hash")) or name,
         "id": None if name is None else f"doc-{name}",
@@ -345,7 +345,7 @@ PLAIN = {  # layouts with nested rows: the function that makes plain rows of one
     "verl": verl_row, "SkyRL": skyrl_row, "NeMo-RL": nemo_rl_row, "prime-rl": prime_rl_row,
     "inspect_ai": inspect_ai_row, "lm-eval": lm_eval_row,
 }  # fmt: skip
-# Where names are not enough.
+# Layouts that the names of columns alone cannot read.
 READ = {
     TRAIN: diver_train, EVAL: diver_eval, "TRL": trl, "ms-swift": ms_swift, "inspect_ai": inspect_ai,
     "lm-eval": lm_eval,
@@ -355,45 +355,45 @@ READ = {
 def parts(name: str, file: File, columns: Columns) -> Iterator[Part]:
     """The responses of a file of the layout `name`; `columns` are those that the user names."""
     layout = LAYOUTS[name]
-    given = columns.named()
-    if given and name in (TRAIN, EVAL):
+    user_columns = columns.named()
+    if user_columns and name in (TRAIN, EVAL):
         raise DiverError(
-            f"{file.path}: the columns of {name} have fixed names; omit --{next(iter(given))}, or name "
+            f"{file.path}: the columns of {name} have fixed names; omit --{next(iter(user_columns))}, or name "
             "--problem and --response, too, to read other columns"
         )
-    heads = {path: path.partition(".")[0] for path in given.values()}
+    heads = {path: path.partition(".")[0] for path in user_columns.values()}
     first: list[str] = []  # the columns of the first row
     seen: set[str] = set()  # the columns of all rows
     nested = file.rows
 
     def plain_rows() -> Iterator[tuple[str, Row]]:
-        once: set[int] = set()
-        twice = 0
+        row_hashes: set[int] = set()
+        repeats = 0
         for where, row in nested:
             if not SAMPLE_NUMBERS.isdisjoint(row):  # without a number, two samples may be equal
-                if (content := hash(json.dumps(row, default=str))) in once:
-                    twice += 1
+                if (content := hash(json.dumps(row, default=str))) in row_hashes:
+                    repeats += 1
                     continue
-                once.add(content)
+                row_hashes.add(content)
             if missing := {*layout["columns"]} - row.keys():
                 raise DiverError(f"{where}: has no {', '.join(sorted(missing))}, which the first row of {name} has")
             first[:] = first or row
             rows = [row]
             if plain := PLAIN.get(name):
-                kept = {head: row[head] for head in heads.values() if head in row}
+                user_cells = {head: row[head] for head in heads.values() if head in row}
                 try:
-                    rows = [{**kept, **made} for made in plain(where, row)]
+                    rows = [{**user_cells, **cells} for cells in plain(where, row)]
                 except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
                     raise DiverError(f"{where}: not a row of {name} ({type(error).__name__}: {error})") from error
             seen.update(row, *rows)
-            yield from ((where, one) for one in rows)
-        if twice:
-            file.notes.append(f"{file.path}: {twice:,} rows occur again, with the number of their sample: left out")
+            yield from ((where, plain_row) for plain_row in rows)
+        if repeats:
+            file.notes.append(f"{file.path}: {repeats:,} rows occur again, with the number of their sample: left out")
 
     names = {part: layout.get(part, usual) for part, usual in NAMES.items()}
-    names |= {key: [path] for key, path in given.items()}
-    file = file._replace(rows=plain_rows(), names=names, problem_is_named="problem" in given)
+    names |= {key: [path] for key, path in user_columns.items()}
+    file = file._replace(rows=plain_rows(), names=names, problem_is_named="problem" in user_columns)
     yield from READ.get(name, named_columns)(file)
-    for key, path in given.items():  # a column named by mistake is an error, not one without values
+    for key, path in user_columns.items():  # a column named by mistake is an error, not one without values
         if key not in ("problem", "response") and first and seen.isdisjoint({path, heads[path]}):
             raise DiverError(f"{file.path}: no column {path!r}, which --{key} names: found {', '.join(first)}")

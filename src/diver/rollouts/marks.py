@@ -1,7 +1,7 @@
-"""Trajectories that a trainer wrote as one text, as messages again: the marks of the chat template say whose a turn is.
+"""Messages of trajectories that a trainer wrote as one text: the marks of the chat template name the speakers.
 
-A tool whose output has such a mark moves the border of a turn, since a text does not say who wrote a mark. Every search
-is linear in the text.
+A mark in the output of a tool moves the border of a turn, since a text does not say who wrote a mark. Every search is
+linear in the text.
 """
 
 import re
@@ -11,18 +11,18 @@ from typing import Any
 Messages = list[Mapping[str, Any]]
 
 TEMPLATES = (("<|im_start|>", "\n", "<|im_end|>"), ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"))
-"""What begins a turn, ends its role and ends the turn: ChatML's (Qwen, SmolLM2) and Llama 3's."""
+"""The marks that begin a turn, end its role and end the turn: of ChatML (Qwen, SmolLM2) and Llama 3."""
 ANSWERED = re.compile(r"\n?user\n<tool_response>\n")
 """verl 0.8 leaves out the line break between the end of a turn and the role of the next one."""
 ANSWER, GOES_ON, END = "\n</tool_response>\n<tool_response>\n", "\nassistant\n", "\n</tool_response>"
 OBSERVED = {"search": "information", "text2sql": "observation"}
-"""The tags around what an environment of SkyRL answers, by its name."""
+"""The tag around the answers of an environment of SkyRL, by the name of the environment."""
 
 
 def with_special_tokens(text: Any, environment: str = "") -> Any:
-    """The messages of a response that was decoded with its special tokens, as SkyRL does; of one turn, the text.
+    """The messages of a response that was decoded with special tokens, as by SkyRL; the text if it has one turn.
 
-    The template is the one whose mark comes first. A response without marks may have all turns in one of the policy.
+    The first mark decides the template. A response without marks may have all turns in one turn of the policy.
     """
     if not isinstance(text, str):
         return text
@@ -31,42 +31,42 @@ def with_special_tokens(text: Any, environment: str = "") -> Any:
         return _within_one_turn(text, OBSERVED.get(environment, ""))
     begins, role_ends, ends = places[min(places)]
     first, *later = text.split(begins)
-    named = [("assistant", "", first), *(piece.partition(role_ends) for piece in later)]
+    turns = [("assistant", "", first), *(piece.partition(role_ends) for piece in later)]
     messages = [
         {"role": role.strip() or "user", "content": content.strip().removesuffix(ends).strip()}
-        for role, _, content in named
+        for role, _, content in turns
     ]
     return messages if messages[-1]["content"] else messages[:-1]
 
 
 def _within_one_turn(text: str, tag: str) -> Any:
-    """The messages of a turn in which an environment answers, as SkyRL has it without `use_conversation_multi_turn`."""
+    """The messages of a turn in which an environment answers: SkyRL without `use_conversation_multi_turn`."""
     opener, closer = f"<{tag}>", f"</{tag}>"
     if not tag or opener not in text:
         return text
-    said, *answered = text.split(opener)
-    messages: Messages = [{"role": "assistant", "content": said.strip()}]
-    for piece in answered:
-        answer, closed, said = piece.partition(closer)
+    policy_text, *pieces = text.split(opener)
+    messages: Messages = [{"role": "assistant", "content": policy_text.strip()}]
+    for piece in pieces:
+        answer, closed, policy_text = piece.partition(closer)
         messages.append({"role": "environment", "content": opener + answer + closed})
-        if said.strip():
-            messages.append({"role": "assistant", "content": said.strip()})
+        if policy_text.strip():
+            messages.append({"role": "assistant", "content": policy_text.strip()})
     return messages
 
 
 def without_special_tokens(text: Any) -> Any:
-    """The messages of a response that was decoded without special tokens, as verl does; of one turn, the text.
+    """The messages of a response that was decoded without special tokens, as by verl; the text if it has one turn.
 
-    The words of Qwen's template are left: user, assistant, and `<tool_response>` around what a tool answered.
+    The words of Qwen's template remain: user, assistant, and `<tool_response>` around the answer of a tool.
     """
     if not isinstance(text, str) or not ANSWERED.search(text):
         return text
     messages: Messages = []
-    said, *answered = ANSWERED.split(text)
-    messages.append({"role": "assistant", "content": said})
-    for piece in answered:
-        answers, goes_on, said = piece.partition(END + GOES_ON)
-        messages += [{"role": "tool", "content": one} for one in answers.removesuffix(END).split(ANSWER)]
-        if goes_on and said:
-            messages.append({"role": "assistant", "content": said})
+    policy_text, *pieces = ANSWERED.split(text)
+    messages.append({"role": "assistant", "content": policy_text})
+    for piece in pieces:
+        answers, goes_on, policy_text = piece.partition(END + GOES_ON)
+        messages += [{"role": "tool", "content": answer} for answer in answers.removesuffix(END).split(ANSWER)]
+        if goes_on and policy_text:
+            messages.append({"role": "assistant", "content": policy_text})
     return messages

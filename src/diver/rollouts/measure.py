@@ -96,9 +96,9 @@ WritePage = Callable[[Path, Measure, Measurement], Any]
 
 
 def run(config: Measure, log: Log = print, write_page: WritePage | None = None) -> dict[str, ProblemTable]:
-    """Measure the rollouts, log the summary, and write the results where `out` names a folder; the tables by name.
+    """Measure the rollouts, log the summary, and write the results if `out` names a folder; returns tables by name.
 
-    `write_page` writes the page into `out`; without it, there is none.
+    `write_page` writes the page into `out`; without it, no page is written.
     """
     out = config.out
     names = [name for name in FILES if write_page or name != PAGE]
@@ -110,17 +110,17 @@ def run(config: Measure, log: Log = print, write_page: WritePage | None = None) 
     ks = parse_ks(config.k)
     unknown = [dict.fromkeys(config.names, math.nan)]  # a single response has no diversity; equal ones have 0
     groups = {}
-    for name, read in _read(config, log):
+    for name, path_groups in _read(config, log):
         groups[name] = [
             with_diversity(group, config.names, config.diversity)
             if len(group) > 1
             else group.with_each(diversity=unknown)
-            for group in progress(read, f"{name}: measure", "group")
+            for group in progress(path_groups, f"{name}: measure", "group")
         ]
         for note in _remarks(groups[name], config.diversity.tokenize):
             log(f"{name}: {note}")
-    every = [group for of_path in groups.values() for group in of_path]
-    largest = max((sum(r.reward is not None for r in group.rollouts) for group in every), default=0)
+    all_groups = [group for members in groups.values() for group in members]
+    largest = max((sum(r.reward is not None for r in group.rollouts) for group in all_groups), default=0)
     if largest and (beyond := [str(k) for k in ks if k > largest]):
         log(f"no Pass@k for k = {', '.join(beyond)}: the most responses to a problem are {largest}")
     tables = {name: problem_table(measured_groups, ks, config.threshold) for name, measured_groups in groups.items()}
@@ -128,22 +128,23 @@ def run(config: Measure, log: Log = print, write_page: WritePage | None = None) 
     header, *rows = result.upright()
     config.show(result, f"\n{markdown(header, rows)}\n{NOTE}", show)
     if out is not None:
-        of_paths = {
+        by_path = {
             name: {
                 "problems": len(table.problems),
                 "means": {
                     measure: {
-                        **found._asdict(),
+                        **estimate._asdict(),
                         "problems": support_of(table.columns[measure]),
-                        **({"effective": effective_number(found.mean)} if measure in EFFECTIVE_OF else {}),
+                        **({"effective": effective_number(estimate.mean)} if measure in EFFECTIVE_OF else {}),
                     }
-                    for measure, found in summary(table).items()
+                    for measure, estimate in summary(table).items()
                 },
             }
             for name, table in tables.items()
         }
-        summaries = {"metrics": config.names, "diversity": dataclasses.asdict(config.diversity), "rollouts": of_paths}
-        write_text(out / "summary.json", to_json(summaries) + "\n")  # first: it says whose the folder is
+        summaries = {"metrics": config.names, "diversity": dataclasses.asdict(config.diversity), "rollouts": by_path}
+        # The summary is first: if the command is stopped and repeated, it recognises the folder by this file.
+        write_text(out / "summary.json", to_json(summaries) + "\n")
         write_jsonl(out / "groups.jsonl", _rows(groups, ks, config.threshold))
         if write_page:
             write_page(out / PAGE, config, Measurement(groups, tables))
@@ -166,8 +167,8 @@ def _remarks(groups: Sequence[Group], tokenize: str) -> Iterator[str]:
     """Notes on the groups of a path for the user."""
     if note := unspaced_note([response for group in groups for response in group.responses], tokenize):
         yield note
-    if found := dependence(group.responses for group in groups):
-        yield str(found)
+    if repetition := dependence(group.responses for group in groups):
+        yield str(repetition)
     usual = usual_size(groups)
     if ragged := sum(len(group) != usual for group in groups):
         yield (
@@ -193,12 +194,12 @@ def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
         owners: dict[str, list[Group]] = {}
         for group in rollouts:
             owners.setdefault(owner(group.problem, config.by), []).append(group)
-        for by, of in owners.items():
-            yield name if len(owners) == 1 else f"{name}: {by}" if len(paths) > 1 else by, of
+        for by, owned in owners.items():
+            yield name if len(owners) == 1 else f"{name}: {by}" if len(paths) > 1 else by, owned
 
 
 def paths_of(rollouts: Sequence[str]) -> dict[str, Path]:
-    """The paths by their names."""
+    """The paths by name."""
     paths = {clean(name): path.expanduser() for name, path in map(named_path, rollouts)}
     if len(paths) < len(rollouts):
         raise DiverError("two of the paths have the same name; distinguish them by NAME=PATH")
@@ -206,23 +207,23 @@ def paths_of(rollouts: Sequence[str]) -> dict[str, Path]:
 
 
 def named_path(given: str) -> tuple[str, Path]:
-    """NAME=PATH, or a path by its own name."""
+    """The name and the path of NAME=PATH, or of a path alone."""
     name, path = given_name(given)
     return name or (path.stem if path.is_file() else run_name(path) or given), path
 
 
 def table_of(tables: Mapping[str, ProblemTable]) -> Table:
-    """A row a path; its columns are the estimates."""
+    """One row per path; the columns are the estimates."""
     summaries = {name: summary(table) for name, table in tables.items()}
-    known = dict.fromkeys(name for means in summaries.values() for name in means)
-    of_each = {name: [means.get(name) for means in summaries.values()] for name in known}
+    names = dict.fromkeys(name for means in summaries.values() for name in means)
+    estimates = {name: [means.get(name) for means in summaries.values()] for name in names}
     columns: dict[Column, Sequence[Cell]] = {Column("problems"): [len(table.problems) for table in tables.values()]}
-    columns |= {column(name): cells for name, cells in of_each.items() if name not in PAIR_KINDS}
-    for kind in (name for name in known if name in PAIR_KINDS):
+    columns |= {column(name): cells for name, cells in estimates.items() if name not in PAIR_KINDS}
+    for kind in (name for name in names if name in PAIR_KINDS):
         support = [
             support_of(tables[name].columns[kind]) if kind in means else None for name, means in summaries.items()
         ]
-        columns |= pair_columns(kind, of_each[kind], support)
+        columns |= pair_columns(kind, estimates[kind], support)
     return Table.of_columns("rollouts", tables, columns)
 
 

@@ -18,7 +18,7 @@ from diver.grading.references import final_answer, options_in
 from diver.rollouts import values
 from diver.rollouts.columns import NAMES, OUTCOMES, SESSION, SOURCES, File, Part, Row
 
-LONGEST_NAME = 200
+LONGEST_NAME = 200  # maximum characters of a source or a value of --by; a longer value is a text
 LONGEST_JSON = 100_000  # maximum characters of a JSON value that is parsed
 _NUMBERED = r"_?(?:ng_)?(?:problem|question|prompt|example|unique|task|item|instance|doc|group|query|puzzle|challenge)"
 PROBLEM_ID = re.compile(_NUMBERED + r"[_ -]?(?:id|idx|index|uid|uuid|hash|number)", re.IGNORECASE)
@@ -30,16 +30,17 @@ ROW_ID = re.compile(
 """Columns that may number the problems, or rows (ROW_ID). `diver.rollouts.grouping` says when they number problems."""
 APART = dict.fromkeys(("model", "model_name", "model_id", "checkpoint", "policy", "method", "agent", "llm"), "--by")
 APART |= {"epoch": "--step", "iteration": "--step"}
-"""Columns that say which model or which policy a response has, and the option that reads them."""
+"""Columns that name the model, the policy or the step of a response, with the option that reads them."""
 REFERENCES = ("target", "label", "gold_answer", "gold_label", "gt", "gts", "reference", "standard_answer")
-"""Columns that may have the reference answer where `answer` has what the model answered."""
+"""Columns that may hold the reference answer if `answer` holds the answer of the model."""
 LABEL = re.compile(r"(?![01]$)(?:[A-Z]|-?\d[\d.,/]*)")
-"""A column `label` that may be the reference answer: a letter or a number, but not a verdict (0 or 1) or its source."""
+"""A `label` that may be the reference answer: a letter or a number, but not a verdict (0 or 1) or its source."""
 BESIDE = (*COLUMNS["passages"], *COLUMNS["contexts"])
-"""What else a problem asks about."""
+"""Columns that a problem may ask about, besides its prompt."""
 DESCRIBED = ("entropy", "logprobs", "length", "truncated", "advantage")
 """Parts of a row that describe its response, besides the outcome."""
 NUMBERED = re.compile(r"(.+?)[-_:/#.]\d+")  # the id of a sample: the id of its problem and a number
+# a chat, as Python or JSON writes it as one text
 CHAT = re.compile(
     r"\s{0,9}\[\s{0,9}\{\s{0,9}['\"](?:role|from)['\"]\s{0,9}:\s{0,9}['\"]"
     r"(?:assistant|model|gpt|ai|user|human|system)['\"]"
@@ -48,57 +49,58 @@ LIST = re.compile(r"\[\s*['\"{\[].*\]", re.DOTALL)  # a list, as Python, NumPy o
 
 
 def named_columns(file: File) -> Iterator[Part]:
-    """The responses of each row. A row without a text is a response without an answer, where other rows have texts.
+    """The responses of each row. If other rows have texts, a row without a text is a response without an answer.
 
-    InvalidRow if no row has one: then another column may have the texts.
+    Raises:
+        InvalidRow: no row has a text. Another column may have the texts.
     """
     names = file.names
     outcome_of = _outcome_reader(file)
-    apart: dict[tuple[int, str], Any] = {}
+    labels: dict[tuple[int, str], Any] = {}
     waiting: list[tuple[str, Row, Part]] = []  # rows without text before the first row with text
     has_text = False
-    for where, as_written in file.rows:
-        row: Row = {name: values.unwrapped(value) for name, value in as_written.items()}
+    for where, cells in file.rows:
+        row: Row = {name: values.unwrapped(value) for name, value in cells.items()}
         group, turns = _first(row, names["group"], values.identity), _conversation(row.get("messages"), where)
-        given = _given(file, where, row, turns)
-        value = _problem_value(row, names["problem"], given, turns)
+        cell = _given(file, where, row, turns)
+        value = _problem_value(row, names["problem"], cell, turns)
         if value is None:
             value = needed(row, "problem", names["problem"], where, "--problem")
             if group is None:
                 raise InvalidRow(where, "no problem", ": it is empty (--problem names another)")
-        if given is None and not has_text and not any(_has(row, name) for name in (*names["response"], "messages")):
+        if cell is None and not has_text and not any(_has(row, name) for name in (*names["response"], "messages")):
             needed(row, "response", names["response"], where, "--response")
         outcome = outcome_of(where, row)
-        texts = values.responses(given) if given is not None else _without_text(file, where, row, outcome)
+        texts = values.responses(cell) if cell is not None else _without_text(file, where, row, outcome)
         if not texts:
             short = value if len(str(value)) <= 60 else f"{str(value)[:60]}..."
             _note(file, where, f"problem {short!r} has no response: left out", "has no response: left out")
             continue
-        several = len(texts) != 1 or (isinstance(given, list) and not values.is_turns(given))
-        scored = [*zip(texts, _outcomes(file, where, row, given, texts, outcome), strict=True)]
+        several = len(texts) != 1 or (isinstance(cell, list) and not values.is_turns(cell))
+        scored = [*zip(texts, _outcomes(file, where, row, cell, texts, outcome), strict=True)]
         # programs write the same id as 1 or as "1"
         prompt = json.dumps(value if values.is_turns(value) else str(value), ensure_ascii=False, default=str)
         key = prompt if group is None else json.dumps(str(group), ensure_ascii=False)
         options = options_in(row)
         problem = _problem(row, value, options, where, file)
-        of_group = hash((problem.source, problem.meta.get("step"), problem.meta.get("by"), key))  # a key may be long
+        group_hash = hash((problem.source, problem.meta.get("step"), problem.meta.get("by"), key))  # a key may be long
         for column in present(row, APART):
             option = APART[column]
-            known = None if column == "model" and names["by"] else values.known(row.get(column))
-            if known is not None and apart.setdefault((of_group, column), known) != known:
-                option = option if column == "model" or values.integer(known) is not None else "--by"
-                said = f"column {column!r} differs within a group; {option} {column} keeps the {column}s apart"
-                _note(file, "", said)
-        given_by = names["problem"][0] if file.problem_is_named else ""
-        ids, certain = (None, given_by) if given_by or group is not None else _ids(row, options)
-        written = digest(prompt) if values.is_turns(value) else ""
+            label = None if column == "model" and names["by"] else values.known(row.get(column))
+            if label is not None and labels.setdefault((group_hash, column), label) != label:
+                option = option if column == "model" or values.integer(label) is not None else "--by"
+                note = f"column {column!r} differs within a group; {option} {column} keeps the {column}s apart"
+                _note(file, "", note)
+        problem_column = names["problem"][0] if file.problem_is_named else ""
+        ids, certain = (None, problem_column) if problem_column or group is not None else _ids(row, options)
+        prompt_digest = digest(prompt) if values.is_turns(value) else ""
         rollouts = tuple(_rollouts(row, scored, several, file, where))
-        part = Part(key, Group(problem, rollouts), ids, certain, written, file.path)
+        part = Part(key, Group(problem, rollouts), ids, certain, prompt_digest, file.path)
         for response, rollout in zip(texts, part.group.rollouts, strict=True):
             if not rollout.response and values.is_turns(response) and not values.is_empty(response):
-                said = "has a chat in which no text of the assistant is found: a response without an answer"
-                _note(file, where, said)
-        has_text = has_text or given is not None
+                note = "has a chat in which no text of the assistant is found: a response without an answer"
+                _note(file, where, note)
+        has_text = has_text or cell is not None
         if not has_text:
             waiting.append((where, row, part))
             continue
@@ -112,53 +114,53 @@ def named_columns(file: File) -> Iterator[Part]:
 
 
 def _conversation(messages: Any, where: str) -> tuple[list[Any], list[Any]] | None:
-    """A chat in which the assistant answers: the turns up to the last of a user or system, and those that answer it.
+    """A chat in which the assistant answers: the turns up to the last one of a user or system, and the later turns.
 
-    The first action of the policy ends the question: who speaks later is its environment.
+    The first action of the policy ends the question: later users are its environment.
     """
     if not values.is_turns(messages):
         return None
     turns = values.turns(messages, where)
-    acts = next((i for i, turn in enumerate(turns) if turn.by_policy and turn.actions), len(messages))
-    first = next((i for i in range(acts, 0, -1) if values.speaker(messages[i - 1]) in values.ASKING), 0)
-    later = messages[first:]  # the last turn may be a tool's
-    answers = any(values.speaker(turn) in values.ASSISTANT for turn in later) or values.response_turns(later)
-    return (messages[:first], later) if answers else None
+    first_action = next((i for i, turn in enumerate(turns) if turn.by_policy and turn.actions), len(messages))
+    start = next((i for i in range(first_action, 0, -1) if values.speaker(messages[i - 1]) in values.ASKING), 0)
+    reply = messages[start:]  # the last turn may be a tool's
+    answers = any(values.speaker(turn) in values.ASSISTANT for turn in reply) or values.response_turns(reply)
+    return (messages[:start], reply) if answers else None
 
 
 def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] | None) -> Any:
-    """What a row has as its response, or as several; None if that is no text.
+    """The value of a row that holds its response or responses; None if the row has no text.
 
     Raises:
-        DiverError: a text has several responses, as pandas writes a list. Where each ends is not certain.
+        DiverError: one text has several responses, as pandas writes a list. Where each one ends is uncertain.
     """
     outcomes = (value_at(row, name) for name in present(row, file.names["outcome"]))
-    several = any(isinstance(cell, str) and cell.lstrip().startswith("[") for cell in outcomes)  # a list as text
+    several = any(isinstance(value, str) and value.lstrip().startswith("[") for value in outcomes)  # a list as text
     names = present(row, file.names["response"])
     for name in names:
-        if values.is_missing(given := value_at(row, name)):
+        if values.is_missing(cell := value_at(row, name)):
             continue
-        written = given.strip() if isinstance(given, str) else ""
-        is_list = (name.endswith("s") or several) and LIST.fullmatch(written)
-        if (is_chat := CHAT.match(written)) or is_list:
+        text = cell.strip() if isinstance(cell, str) else ""
+        is_list = (name.endswith("s") or several) and LIST.fullmatch(text)
+        if (is_chat := CHAT.match(text)) or is_list:
             raise DiverError(
                 f"{where}: column {name!r} has a {'chat' if is_chat else 'list'} written as one text; write a row for "
                 "each response, or a list in JSON Lines or parquet"
             )
-        if (first := next(one for one in names if _has(row, one))) != name:  # it may be no response
-            said = "is read as the response; --response names the one to read"
-            _note(file, where, f"column {first!r} is empty, so column {name!r} {said}", said)
+        if (first := next(column for column in names if _has(row, column))) != name:  # it may be no response
+            note = "is read as the response; --response names the one to read"
+            _note(file, where, f"column {first!r} is empty, so column {name!r} {note}", note)
         for other in names:
             if other in (name, "text") or values.is_missing(second := value_at(row, other)):
                 continue  # `text` may be the question
-            if any(other in paths for part, paths in file.names.items() if part != "response"):
+            if any(other in paths for field, paths in file.names.items() if field != "response"):
                 continue  # the user names it for another part
             with suppress(DiverError):  # it is no text
-                read, unread = ([values.text(a, where).strip() for a in values.responses(v)] for v in (given, second))
+                read, unread = ([values.text(a, where).strip() for a in values.responses(v)] for v in (cell, second))
                 if any(read) and any(unread) and read != unread:
-                    said = f"column {other!r} has another text; --response {other} reads that"
-                    _note(file, where, f"column {name!r} is read as the response, and {said}")
-        return given
+                    note = f"column {other!r} has another text; --response {other} reads that"
+                    _note(file, where, f"column {name!r} is read as the response, and {note}")
+        return cell
     if turns is not None:
         return turns[1]
     choices = row.get("choices")  # those of a chat completion, or of a multiple-choice question
@@ -169,15 +171,15 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
 
 
 def _problem_value(row: Row, names: Sequence[str], given: Any, turns: tuple[list[Any], list[Any]] | None) -> Any:
-    """The first value that names the problem: of messages whose end is the response, what comes before it."""
+    """The first value that names the problem. If messages end with the response, it is the part before the response."""
     for name in present(row, names):
         value = value_at(row, name)
         if name == "messages" and turns is not None:
             chat, texts = values.text(turns[1], "").strip(), given if isinstance(given, list) else [given]
             # The response may be in another column, without its thought; or it may continue the chat.
-            same = given is value or given is turns[1]
-            known = [text.strip() for text in texts if isinstance(text, str)]
-            if same or any(text == chat or (text and chat.endswith(text)) for text in known):
+            is_response = given is value or given is turns[1]
+            stripped = [text.strip() for text in texts if isinstance(text, str)]
+            if is_response or any(text == chat or (text and chat.endswith(text)) for text in stripped):
                 value = turns[0] or None
         value = values.identity(value) if PROBLEM_ID.fullmatch(name) else values.known(value)
         if value is not None:
@@ -189,8 +191,8 @@ def _has(value: Any, path: str) -> bool:
     """Whether a row has the column, or an empty column of which it would be a field."""
     if value is None or (isinstance(value, Mapping) and path in value):
         return True
-    first, dot, rest = path.partition(".")
-    return bool(dot) and isinstance(value, Mapping) and first in value and _has(value[first], rest)
+    column, dot, field = path.partition(".")
+    return bool(dot) and isinstance(value, Mapping) and column in value and _has(value[column], field)
 
 
 def _without_text(file: File, where: str, row: Row, outcome: Any) -> list[Any]:
@@ -203,13 +205,13 @@ def _without_text(file: File, where: str, row: Row, outcome: Any) -> list[Any]:
     lists = [v for name in file.names["outcome"] if isinstance(v := value_at(row, name), list)]
     if (lists and not lists[0]) or (not lists and values.known(outcome) is None and column.endswith("s")):
         return []
-    said = "has no text: a response without an answer"
-    _note(file, where, f"column {column!r} {said}", said)
+    note = "has no text: a response without an answer"
+    _note(file, where, f"column {column!r} {note}", note)
     return [None]
 
 
 def _outcome_reader(file: File) -> Callable[[str, Row], Any]:
-    """Reads the outcome of a row: if nobody says which column it is, from the same one in the whole file."""
+    """A function that reads the outcome of a row. If the user names no column, all rows use the same one."""
     names, chosen = file.names["outcome"], ""
 
     def read(where: str, row: Row) -> Any:
@@ -233,14 +235,14 @@ def _outcome_reader(file: File) -> Callable[[str, Row], Any]:
 def _outcomes(
     file: File, where: str, row: Row, given: Any, texts: Sequence[Any], outcome: Any
 ) -> Sequence[float | None]:
-    """The outcome of each response: of the row, else of each object.
+    """The outcome of each response, from the row or else from the object of the response.
 
-    A single one does not say whose it is if the row has several responses.
+    If a row has several responses, a single outcome is left out: it does not name its response.
     """
     if file.names["outcome"] is OUTCOMES and values.known(outcome) is None:
-        objects = [one if isinstance(one, Mapping) else {} for one in texts]
-        if name := next((name for name in OUTCOMES if any(values.is_outcome(one.get(name)) for one in objects)), ""):
-            outcome = [one.get(name) for one in objects]
+        objects = [item if isinstance(item, Mapping) else {} for item in texts]
+        if name := next((name for name in OUTCOMES if any(values.is_outcome(item.get(name)) for item in objects)), ""):
+            outcome = [item.get(name) for item in objects]
             file.outcomes[f"{name} of each response"] = None
     if not isinstance(outcome, list):
         if len(texts) > 1 and values.known(outcome) is not None:
@@ -264,15 +266,15 @@ def _ids(row: Row, options: Any) -> tuple[dict[str, int], str]:
     tables = present(row, COLUMNS["inside"])
     fields = {**row, **{f"{table}.{name}": value for table in tables for name, value in _inside(row, table).items()}}
     columns = id_columns(tuple(fields))
-    found = {name: value for name in columns if (value := _id(fields[name], rank_of_id(name))) is not None}
+    id_texts = {name: value for name in columns if (value := _id(fields[name], rank_of_id(name))) is not None}
     shorter = {
         f"{name} without the number at its end": match[1]
-        for name, value in found.items()
+        for name, value in id_texts.items()
         if (match := (SESSION.fullmatch(value) if name == "uid" else None) or NUMBERED.fullmatch(value))
     }
     source = _first(row, COLUMNS["benchmark"])  # two benchmarks may number their problems alike
     source = source if _is_name(source) else ""
-    ids = {name: hash((source, value)) for name, value in (found | shorter).items()}
+    ids = {name: hash((source, value)) for name, value in (id_texts | shorter).items()}
     certain = next((name for name, others in COLUMNS["certain"].items() if name in ids and row.keys() >= {*others}), "")
     for name in present(row, COLUMNS["images"]):
         if (images := value_at(row, name)) and isinstance(images, str | bytes | list | Mapping):
@@ -293,9 +295,9 @@ def _ids(row: Row, options: Any) -> tuple[dict[str, int], str]:
 
 def _id(value: Any, rank: int) -> str | None:
     """An id as text. The id of a problem may have several parts, or be a fraction or a date."""
-    known = values.identity(value)
-    if known is not None:
-        return str(known)
+    plain = values.identity(value)
+    if plain is not None:
+        return str(plain)
     composed = rank == 0 and not values.is_missing(value) and not isinstance(value, str | bool)
     return json.dumps(value, sort_keys=True, default=str) if composed else None
 
@@ -309,7 +311,7 @@ def _inside(row: Row, column: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-@lru_cache(10_000)
+@lru_cache(10_000)  # rows with the same columns share the result
 def id_columns(columns: tuple[str, ...], rows_first: bool = False) -> tuple[str, ...]:
     """The columns that may number problems, then those that may number rows; or the other way round."""
     return tuple(sorted((name for name in columns if rank_of_id(name) < 2), key=rank_of_id, reverse=rows_first))
@@ -323,34 +325,34 @@ def rank_of_id(name: str) -> int:
 
 
 def _problem(row: Row, value: Any, options: Any, where: str, file: File) -> Problem:
-    found = {name: _first(row, file.names[name]) for name in ("answer", "step", "by", "grader", "source", "id")}
+    cells = {name: _first(row, file.names[name]) for name in ("answer", "step", "by", "grader", "source", "id")}
     if file.names["source"] is SOURCES:
         # The source is needed if the problem is a number or an id, because another benchmark may have the same one.
         column = _column(row, file.names["problem"])
         number = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
-        if not (number or column == "id" or column.endswith(("_id", ".id"))) or not _is_name(found["source"]):
-            found["source"] = None
-    if isinstance(found["answer"], list) and len(found["answer"]) == 1:
-        found["answer"] = found["answer"][0]
+        if not (number or column == "id" or column.endswith(("_id", ".id"))) or not _is_name(cells["source"]):
+            cells["source"] = None
+    if isinstance(cells["answer"], list) and len(cells["answer"]) == 1:
+        cells["answer"] = cells["answer"][0]
     if file.names["answer"] is NAMES["answer"] and _column(row, file.names["answer"]) == "answer":
         for name in present(row, REFERENCES):
-            others = _answers(row[name])
-            is_reference = others and (name != "label" or all(map(LABEL.fullmatch, others)))
-            if is_reference and others.isdisjoint(_answers(found["answer"])):
-                said = f"is the reference answer, and column {name!r} says something else; --answer {name} reads that"
-                _note(file, where, f"column 'answer' {said}", said)
-    texts = {name: str(known) for name, known in found.items() if known is not None}
+            references = _answers(row[name])
+            is_reference = references and (name != "label" or all(map(LABEL.fullmatch, references)))
+            if is_reference and references.isdisjoint(_answers(cells["answer"])):
+                note = f"is the reference answer, and column {name!r} says something else; --answer {name} reads that"
+                _note(file, where, f"column 'answer' {note}", note)
+    texts = {name: str(cell) for name, cell in cells.items() if cell is not None}
     if len(texts.get("by", "")) > LONGEST_NAME:
         raise DiverError(
             f"{where}: --by names a column of long texts ({texts['by']!r:.40}...); name one that says whose a "
             "response is"
         )
-    step, answer = values.integer(found["step"]), found["answer"]
-    if step is None and found["step"] is not None:  # without a step, groups of different steps would be one
-        said = "is no whole number, so no step"
+    step, answer = values.integer(cells["step"]), cells["answer"]
+    if step is None and cells["step"] is not None:  # without a step, groups of different steps would be one
+        note = "is no whole number, so no step"
         if file.names["step"] is not NAMES["step"]:
-            raise DiverError(f"{where}: --step {file.names['step'][0]}: {found['step']!r:.60} {said}")
-        _note(file, where, f"{found['step']!r:.60} {said}", said)
+            raise DiverError(f"{where}: --step {file.names['step'][0]}: {cells['step']!r:.60} {note}")
+        _note(file, where, f"{cells['step']!r:.60} {note}", note)
     meta = {
         "step": file.step if step is None else step,
         "by": texts.get("by"),
@@ -360,7 +362,7 @@ def _problem(row: Row, value: Any, options: Any, where: str, file: File) -> Prob
         "accepted": _first(row, file.names["accepted"]),
         "answer_kind": type(answer).__name__ if isinstance(answer, list | dict) else None,
     }
-    meta = {name: known for name, known in meta.items() if known is not None}
+    meta = {name: cell for name, cell in meta.items() if cell is not None}
     prompt = values.prompt(value, where)
     return Problem(texts.get("id", ""), prompt, texts.get("answer", ""), texts.get("source", ""), meta=meta)
 
@@ -368,14 +370,16 @@ def _problem(row: Row, value: Any, options: Any, where: str, file: File) -> Prob
 def _rollouts(
     row: Row, scored: Sequence[tuple[Any, float | None]], several: bool, file: File, where: str
 ) -> Iterator[Rollout]:
-    """Further columns of a row describe its response. If it may have `several`, a list has the value of each, and
-    another value is that of one only if there is one."""
+    """The rollouts of a row, with the further columns that describe them.
+
+    If the row may have `several` responses, a list has one value for each. Any other value needs a single response.
+    """
     described = {name: first_value(row, file.names[name]) for name in DESCRIBED}
     number = re.search(r"\d+\Z", where)
     name = _first(row, id_columns(tuple(row), rows_first=True), values.identity)
     place = (str(file.path), int(number[0]) if number else 0, name)
     for index, (response, outcome) in enumerate(scored):
-        about = {
+        details = {
             name: value[index] if several and isinstance(value, list) and len(value) == len(scored)
             else value if len(scored) == 1 else None
             for name, value in described.items()
@@ -385,34 +389,34 @@ def _rollouts(
             turns=values.turns(response, where),
             index=index,
             reward=None if outcome is None else Reward(outcome),
-            entropy=values.mean_of(about["entropy"]),
-            logprobs=values.by_token(about["logprobs"]),
-            num_tokens=values.integer(about["length"]),
-            truncated=any(map(is_cut_off, [about["truncated"], *values.finish_reasons(response)])),
-            advantage=values.mean_of(about["advantage"]),
+            entropy=values.mean_of(details["entropy"]),
+            logprobs=values.by_token(details["logprobs"]),
+            num_tokens=values.integer(details["length"]),
+            truncated=any(map(is_cut_off, [details["truncated"], *values.finish_reasons(response)])),
+            advantage=values.mean_of(details["advantage"]),
             place=place,
         )
         yield rollout.replace(key=action_key(rollout)) if rollout.turns and rollout.actions else rollout
 
 
 def _first(row: Row, names: Sequence[str], read: Callable[[Any], Any] = values.known) -> Any:
-    """The first value that says something, as `read` gives it; None if there is none."""
+    """The first value that is not empty, converted by `read`; None if all are empty."""
     return next((value for name in present(row, names) if (value := read(value_at(row, name))) is not None), None)
 
 
 def _column(row: Row, names: Sequence[str]) -> str:
-    """The first of the columns whose value says something; "" if none does."""
+    """The first of the columns that is not empty; "" if all are."""
     return next((name for name in present(row, names) if values.known(value_at(row, name)) is not None), "")
 
 
 def _answers(value: Any) -> set[str]:
-    """The final answer of a reference, or of each in a list."""
-    listed = map(values.known, value if isinstance(value, list) else [value])
-    return {final_answer(str(one)) for one in listed if one is not None}
+    """The final answers of a reference or of a list of references."""
+    references = map(values.known, value if isinstance(value, list) else [value])
+    return {final_answer(str(reference)) for reference in references if reference is not None}
 
 
 def _is_name(value: Any) -> bool:
-    """Not a table, nor the text of a task."""
+    """Whether a value is a name: neither a table nor the text of a task."""
     return isinstance(value, str | int) and len(str(value)) <= LONGEST_NAME
 
 
@@ -425,6 +429,6 @@ def _note(file: File, where: str, said: str, kind: str = "") -> None:
 
 def _each_outcome(value: Any) -> bool:
     if isinstance(value, list):
-        known = [one for one in map(values.known, value) if one is not None]
-        return all(map(values.is_outcome, known)) and bool(known)
+        outcomes = [outcome for outcome in map(values.known, value) if outcome is not None]
+        return all(map(values.is_outcome, outcomes)) and bool(outcomes)
     return values.is_outcome(values.known(value))

@@ -44,15 +44,15 @@ RANGES = metrics.RANGES | dict.fromkeys(("words", "entropy", "length_mean"), (0.
 
 EFFECTIVE_OF = {"pair_diversity": EFFECTIVE[True], "pair_diversity:formulas": EFFECTIVE[False]}
 PAIR_KINDS = ("pair_diversity", "pair_diversity:formulas", "pair_diversity:textual")
-"""When two correct responses of a group count as different: by the verifier's solutions, where it has them; by the
-actions of trajectories; else by the formulas that they write. Where none writes any, as far as their texts differ."""
+"""How two correct responses of a group are compared. The first kind compares the solutions of the verifier, or the
+actions of trajectories; the second compares formulas. If no response has formulas, the third compares the texts."""
 RIGHT, WRONG = "correct", "wrong"
 LARGEST = 64  # maximum responses per group whose diversity is measured
 SINGLE = "single responses, whose diversity is not defined: it is left out"
 
 
 class ProblemTable(NamedTuple):
-    """What is known of each problem: its groups' means, averaged over its groups."""
+    """The values of each problem: the means of its groups, averaged over the groups."""
 
     problems: list[str]
     """See `name_of`."""
@@ -61,16 +61,16 @@ class ProblemTable(NamedTuple):
 
 
 def group_row(group: Group, ks: Sequence[int] = (), threshold: float = 0.5) -> dict[str, float]:
-    """The means of a measured group: its metrics, `pass@k` for k in `ks`, and `words` between white space.
+    """The means of a measured group: its metrics, `pass@k` for k in `ks`, and `words` (split at white space).
 
     The metrics of a single response are NaN, since it has no other response to differ from. An outcome of at least
-    `threshold` is correct. Pass@k is that of the responses whose outcome is known, and NaN for fewer than k of them.
+    `threshold` is correct. Pass@k counts the responses with a known outcome. It is NaN if there are fewer than k.
     """
     names = group.rollouts[0].diversity
     several = len(group) > 1
     row = {name: float(np.mean([r.diversity[name] for r in group.rollouts])) if several else np.nan for name in names}
-    known, correct = int((~np.isnan(group.outcomes)).sum()), int(reaches(group.outcomes, threshold).sum())
-    row |= {f"pass@{k}": float(pass_at_k(known, correct, k)) for k in ks}
+    scored, correct = int((~np.isnan(group.outcomes)).sum()), int(reaches(group.outcomes, threshold).sum())
+    row |= {f"pass@{k}": float(pass_at_k(scored, correct, k)) for k in ks}
     row |= pair_values(correct_of(group, threshold))
     return {**row, "words": float(np.mean([len(response.split()) for response in group.responses]))}
 
@@ -81,9 +81,9 @@ def correct_of(group: Group, threshold: float) -> list[Rollout]:
 
 
 def pair_values(correct: Sequence[Rollout]) -> dict[str, float]:
-    """The chance that two correct responses of a group differ, by the kind of `PAIR_KINDS` that it has.
+    """The chance that two correct responses of a group differ, under the kind of `PAIR_KINDS` that applies.
 
-    The others are NaN, and so are all of them for fewer than two responses. `pair_diversity:textual` is the mean
+    The other kinds are NaN, and all kinds are NaN for fewer than two responses. `pair_diversity:textual` is the mean
     textual dissimilarity of the pairs.
     """
     values = dict.fromkeys(PAIR_KINDS, math.nan)
@@ -91,13 +91,13 @@ def pair_values(correct: Sequence[Rollout]) -> dict[str, float]:
         return values
     solutions = [r.solution for r in correct]
     texts = [r.until_answer for r in correct]
-    written = [formulas(text) for text in texts]
+    formula_sets = [formulas(text) for text in texts]
     if None not in solutions:
         values["pair_diversity"] = pair_diversity([*Counter(solutions).values()])
     elif all(r.turns and r.actions for r in correct):
         values["pair_diversity"] = pair_diversity([*Counter(map(action_key, correct)).values()])
-    elif any(written):
-        counts = Counter(map(same_formulas, texts, written))
+    elif any(formula_sets):
+        counts = Counter(map(same_formulas, texts, formula_sets))
         values["pair_diversity:formulas"] = pair_diversity([*counts.values()])
     else:
         n = len(texts[:LARGEST])
@@ -106,7 +106,7 @@ def pair_values(correct: Sequence[Rollout]) -> dict[str, float]:
 
 
 def name_of(problem: Problem) -> str:
-    """Its id, after the benchmark if that is known: two benchmarks may number their problems alike."""
+    """The id of a problem, after its benchmark if known: two benchmarks may number their problems alike."""
     return f"{problem.source}/{problem.id}" if problem.source else problem.id
 
 
@@ -116,8 +116,8 @@ def owner(problem: Problem, column: str = "") -> str:
 
 
 def problem_table(groups: Sequence[Group], ks: Sequence[int] = (), threshold: float = 0.5) -> ProblemTable:
-    """One row a problem of measured groups; a problem with several groups (at several steps) has the mean of those
-    known."""
+    """One row per problem of measured groups. A problem with several groups (at several steps) has the mean of the
+    known values."""
     if not groups:
         raise ValueError("a table needs at least one group")
     problems = [name_of(group.problem) for group in groups]
@@ -132,25 +132,25 @@ def summary(table: ProblemTable) -> Mapping[str, Estimate]:
     The diversity of correct pairs is that of the kind that most problems have.
     """
     kind = kind_of_pairs([table.columns])
-    known = [name for name, v in table.columns.items() if not np.isnan(v).all()]
-    return {name: estimate(name, table.columns[name]) for name in known if name == kind or name not in PAIR_KINDS}
+    names = [name for name, v in table.columns.items() if not np.isnan(v).all()]
+    return {name: estimate(name, table.columns[name]) for name in names if name == kind or name not in PAIR_KINDS}
 
 
 def kind_of_pairs(tables: Sequence[Mapping[str, ArrayLike]]) -> str | None:
     """The kind of `PAIR_KINDS` that most values in these tables have; None if no two correct responses are known."""
-    found = {kind: sum(support_of(table[kind]) for table in tables if kind in table) for kind in PAIR_KINDS}
-    return max(found, key=lambda kind: found[kind]) if any(found.values()) else None
+    supports = {kind: sum(support_of(table[kind]) for table in tables if kind in table) for kind in PAIR_KINDS}
+    return max(supports, key=lambda kind: supports[kind]) if any(supports.values()) else None
 
 
 def support_of(values: ArrayLike) -> int:
-    """How many values are known."""
+    """The number of known values."""
     return int(np.count_nonzero(~np.isnan(np.asarray(values, dtype=np.float64))))
 
 
 def pair_columns(
     kind: str, found: Sequence[Estimate | None], support: Sequence[int | None]
 ) -> dict[Measure, Sequence[Cell]]:
-    """What a table says of pairs of this kind: their diversity, the problems that have them, the effective number."""
+    """The columns of a table on pairs of this kind: diversity, number of problems with pairs, effective number."""
     columns: dict[Measure, Sequence[Cell]] = {column(kind): found, Measure(f"{kind}_problems", SUPPORT): support}
     if title := EFFECTIVE_OF.get(kind):
         effective = Measure(f"{kind}_effective", title, digits=2)
@@ -159,13 +159,13 @@ def pair_columns(
 
 
 def estimate(name: str, values: ArrayLike) -> Estimate:
-    """The mean of values by that name with its 95 % interval, which has no end where none of them can lie."""
-    found = interval(values, bounds_of(name.partition(":")[0]))
-    return found.within(*RANGES[name]) if name in RANGES else found
+    """The mean of values of the column `name` with its 95 % interval, which stays in the range of these values."""
+    mean = interval(values, bounds_of(name.partition(":")[0]))
+    return mean.within(*RANGES[name]) if name in RANGES else mean
 
 
 def title(name: str) -> str:
-    """A column as tables and figures call it."""
+    """The title of a column in tables and figures."""
     return TITLES.get(name, name.replace("pass@", "Pass@"))
 
 
@@ -174,7 +174,7 @@ def is_metric(name: str) -> bool:
 
 
 def column(name: str) -> Measure:
-    """A column as a table shows it: Pass@k and shares of pairs in per cent, lengths with one decimal."""
+    """The format of a column in tables: Pass@k and shares of pairs in per cent, lengths with one decimal."""
     percent = name.startswith("pass@") or name in EFFECTIVE_OF
     return Measure(name, title(name), 100 if percent else 1, 3 if is_metric(name) else 1)
 
@@ -185,17 +185,17 @@ def column(name: str) -> Measure:
 def outcome_values(group: Group, threshold: float) -> dict[str, float]:
     """Cheap values of every group that is read; NaN if unknown.
 
-    A name that ends in :correct or :wrong is of those responses alone. Entropy is that of the file, in nats per token;
-    without it, the mean of -log p over the sampled tokens is an estimate.
+    A name that ends in :correct or :wrong covers these responses alone. Entropy comes from the file, in nats per token.
+    Without it, the mean of -log p over the sampled tokens is an estimate.
     """
     outcomes = group.outcomes
     right = reaches(outcomes, threshold)
-    size, correct, known = len(group), int(right.sum()), int((~np.isnan(outcomes)).sum())
-    values = {"reward/outcome": float(np.nanmean(outcomes)) if known else math.nan}
-    values |= {f"pass@{k}": float(pass_at_k(known, correct, k)) for k in powers(size)}
-    if size == known > 1:
+    size, correct, scored = len(group), int(right.sum()), int((~np.isnan(outcomes)).sum())
+    values = {"reward/outcome": float(np.nanmean(outcomes)) if scored else math.nan}
+    values |= {f"pass@{k}": float(pass_at_k(scored, correct, k)) for k in powers(size)}
+    if size == scored > 1:
         kinds = {"solve_all": correct == size, "mixed": 0 < correct < size, "solve_none": correct == 0}
-        values |= {f"group/{name}": float(is_so) for name, is_so in kinds.items()}
+        values |= {f"group/{name}": float(holds) for name, holds in kinds.items()}
     by_rollout = {
         "policy/entropy": [entropy(r) for r in group.rollouts],
         "response/length_mean": [_length(r) for r in group.rollouts],
@@ -203,12 +203,12 @@ def outcome_values(group: Group, threshold: float) -> dict[str, float]:
         "response/words": [float(len(r.response.split())) for r in group.rollouts],
         "response/truncated": [float(r.truncated) for r in group.rollouts],
     }
-    parts = {"": np.full(size, True), f":{RIGHT}": right, f":{WRONG}": ~right & ~np.isnan(outcomes)}
+    masks = {"": np.full(size, True), f":{RIGHT}": right, f":{WRONG}": ~right & ~np.isnan(outcomes)}
     for name, numbers in by_rollout.items():
         column = np.array(numbers)
-        for suffix, part in parts.items():
-            if (chosen := part & ~np.isnan(column)).any():
-                values[f"{name}{suffix}"] = float(column[chosen].mean())
+        for suffix, mask in masks.items():
+            if (rows := mask & ~np.isnan(column)).any():
+                values[f"{name}{suffix}"] = float(column[rows].mean())
     return values
 
 
@@ -218,18 +218,17 @@ def powers(size: int) -> list[int]:
 
 
 def diversity_values(group: Group, threshold: float) -> dict[str, float]:
-    """TD of all responses, of the correct ones and of the wrong ones, ED, distinct@k, and the diversity of correct
-    pairs, all up to the answer if it is known.
+    """TD of all, of the correct and of the wrong responses, ED, distinct@k, and the diversity of correct pairs.
 
-    Correct responses that write other sets of formulas (without any, other words) are different; trajectories are
-    where their actions are.
+    Texts are measured up to the answer if it is known. Two correct responses differ if their sets of formulas differ;
+    without formulas, if their words differ. Trajectories differ if their actions differ.
     """
     rollouts = group.rollouts[:LARGEST]
     texts = [r.until_answer for r in rollouts]
     outcomes = group.outcomes[:LARGEST]
     right = reaches(outcomes, threshold)
     dissimilarity = textual_dissimilarity(texts)
-    written = [formulas(text) for text in texts]
+    formula_sets = [formulas(text) for text in texts]
 
     def mean(chosen: np.ndarray) -> float:
         n = int(chosen.sum())
@@ -238,19 +237,19 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
     correct = [r for r, is_right in zip(rollouts, right, strict=True) if is_right]
     values = {
         "diversity/textual": mean(np.ones(len(texts), dtype=bool)),
-        "diversity/equational": float(np.mean(unique_fractions(written))) if len(texts) > 1 else math.nan,
+        "diversity/equational": float(np.mean(unique_fractions(formula_sets))) if len(texts) > 1 else math.nan,
         f"diversity/textual:{RIGHT}": mean(right),
         f"diversity/textual:{WRONG}": mean(~right & ~np.isnan(outcomes)),
         **pair_values(correct),
     }
-    if known := int((~np.isnan(outcomes)).sum()):
+    if scored := int((~np.isnan(outcomes)).sum()):
         solutions = [
             action_key(r) if r.turns and r.actions else same_formulas(t, f)
-            for r, t, f, is_right in zip(rollouts, texts, written, right, strict=True)
+            for r, t, f, is_right in zip(rollouts, texts, formula_sets, right, strict=True)
             if is_right
         ]
         counts = [*Counter(solutions).values()]
-        values |= {f"distinct@{k}": distinct_at_k(known, counts, k) for k in powers(len(texts))}
+        values |= {f"distinct@{k}": distinct_at_k(scored, counts, k) for k in powers(len(texts))}
     return values
 
 
@@ -267,21 +266,21 @@ def _length(rollout: Rollout) -> float:
 
 
 def estimate_of(table: pd.DataFrame, name: str) -> Estimate | None:
-    """A value of groups over problems, with its interval; None if it is not known of any."""
-    if name not in table or (known := table[name].dropna()).empty:
+    """The mean of a column of groups over problems, with its interval; None if no value is known."""
+    if name not in table or (cells := table[name].dropna()).empty:
         return None
-    values = by_problem(table["problem"][known.index], known)
-    room, _, measure = name.rpartition("/")
-    return interval(values, (0.0, 1.0)) if room == "group" else estimate(measure.partition(":")[0], values)
+    values = by_problem(table["problem"][cells.index], cells)
+    section, _, measure = name.rpartition("/")
+    return interval(values, (0.0, 1.0)) if section == "group" else estimate(measure.partition(":")[0], values)
 
 
 def shared_ks(tables: Iterable[pd.DataFrame], kind: str) -> list[int]:
-    """The values of k that most groups have: of pass the smallest, one in the middle and the largest; of distinct the
-    largest, if it is above 1."""
+    """The values of k that most groups have. For pass, the smallest, one in the middle and the largest. For distinct,
+    the largest if it is above 1."""
     counts = Counter[int]()
     for table in tables:
-        known = table.filter(like=f"{kind}@").count()
-        counts.update({int(name.partition("@")[2]): n for name, n in known[known > 0].items()})
+        supports = table.filter(like=f"{kind}@").count()
+        counts.update({int(name.partition("@")[2]): n for name, n in supports[supports > 0].items()})
     ks = sorted(k for k, n in counts.items() if 2 * n > max(counts.values()))
     if kind == "distinct":
         return [k for k in ks[-1:] if k > 1]

@@ -30,12 +30,10 @@ LARGE = 20_000_000  # bytes that take a second or more
 
 
 class Rollouts(list[Group]):
-    """The groups of a path; `layouts` are what it was recognised as, `notes` what a user should know: that, what was
-    left out.
+    """The groups of a path, with the `layouts` of its files, and `notes` for the user, such as on what was left out.
 
-    The entry `problem.meta["step"]` of a group is its step, and `problem.meta["by"]` says whose responses it has, where
-    they are known. `problem.source` is the benchmark or the task, if that is known. The id of the problem is unique
-    only within its source.
+    If they are known, `problem.meta["step"]` is the step of a group, `problem.meta["by"]` the origin of its responses,
+    and `problem.source` the benchmark or the task. The id of the problem is unique only within its source.
     """
 
     def __init__(self, groups: Iterable[Group], notes: Iterable[str] = (), layouts: Iterable[str] = ()) -> None:
@@ -43,7 +41,7 @@ class Rollouts(list[Group]):
         self.notes, self.layouts = [*notes], [*layouts]
 
     def frame(self) -> pd.DataFrame:
-        """One row a response, in order; a column that no response has a value of is left out.
+        """One row per response, in order. A column without any value is left out.
 
         by, step, source, problem, prompt, answer, sample, response, grade; outcome, reward (its total), advantage,
         trained, entropy (nats), logprob (mean over the tokens), length (tokens), truncated; diversity/<metric>.
@@ -101,8 +99,7 @@ def read(path: str | Path, *, steps: str = "", **columns: Any) -> Rollouts:
 
 
 def read_rollouts(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -> Rollouts:
-    """All rollouts of a file, or of the files of a folder, grouped by problem and, if they are known, by step and by
-    whose they are.
+    """All rollouts of a file, or of the files of a folder, grouped by problem and, if known, by step and origin.
 
     Args:
         steps: read only the files of a folder with these numbers: `100`, `1,50-60`, `last`.
@@ -119,28 +116,28 @@ def read_rollouts(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -
         )
     reader = Reader(columns, notes, in_folder=len(files) > 1)
     shown = progress(files, f"read {path.name}", "file") if size > LARGE and len(files) > 1 else files
-    found = grouped((part for file in shown for part in reader.parts(file)), {}, reader.notes, path)
-    groups = list(found)
+    group_stream = grouped((part for file in shown for part in reader.parts(file)), {}, reader.notes, path)
+    groups = list(group_stream)
     if not groups:
         raise reader.unread or DiverError("; ".join([f"{path}: empty, not one response", *reader.notes]))
     sizes = [*map(len, groups)]
     span = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     problems = len({(group.problem.source, group.problem.id) for group in groups})
-    about = f"{path}: {', '.join(reader.layouts)}: {sum(sizes)} responses to {problems} problems"
-    about += f" in {len(groups)} groups of {span}"
+    summary = f"{path}: {', '.join(reader.layouts)}: {sum(sizes)} responses to {problems} problems"
+    summary += f" in {len(groups)} groups of {span}"
     scored = sum(rollout.reward is not None for group in groups for rollout in group.rollouts)
-    about += "" if scored == sum(sizes) else f", {scored or 'none'} with an outcome"
-    about += f"; outcome: {', '.join(reader.outcomes)}" if reader.outcomes else ""
+    summary += "" if scored == sum(sizes) else f", {scored or 'none'} with an outcome"
+    summary += f"; outcome: {', '.join(reader.outcomes)}" if reader.outcomes else ""
     if TRAIN in reader.layouts and (note := trained_note(trained_counts(groups), path)):
         reader.notes.append(f"{path}: {note}")
-    return Rollouts(groups, [about, *reader.notes], reader.layouts)
+    return Rollouts(groups, [summary, *reader.notes], reader.layouts)
 
 
 class Reader:
-    """Reads file after file; `layouts` are those that it found, `outcomes` the columns that it took for the outcome,
-    `notes` what a user should know.
+    """Reads one file after another. `layouts` are those of the files, `outcomes` the columns read as the outcome, and
+    `notes` are for the user.
 
-    A file of a folder that has no responses at all is left out with a note, and its error is `unread`.
+    In a folder, a file without any response is left out with a note, and its error is `unread`.
     """
 
     def __init__(self, columns: Columns, notes: Sequence[str] = (), in_folder: bool = False) -> None:
@@ -173,30 +170,30 @@ class Reader:
         if first is None:
             return
         named = self.columns.problem or self.columns.response  # columns that the user names
-        name = NAMED if named else next(name for name, of in LAYOUTS.items() if first[1].keys() >= {*of["columns"]})
+        name = NAMED if named else next(name for name, form in LAYOUTS.items() if first[1].keys() >= {*form["columns"]})
         layout = LAYOUTS[name]
         step = {"any": file.step, "word": file.step_by_word}.get(layout.get("numbered", ""))
-        found = parts(name, File(path, chain([first], rows), self.notes, self.outcomes, step=step), self.columns)
+        stream = parts(name, File(path, chain([first], rows), self.notes, self.outcomes, step=step), self.columns)
         if name != TRAIN:
-            found = cut(found, path, self.notes, self.columns.keep_prompt)
+            stream = cut(stream, path, self.notes, self.columns.keep_prompt)
         try:
-            begin = next(found, None)
+            first_part = next(stream, None)
         except DiverError as error:
             if self.in_folder and name == NAMED and str(error).startswith(f"{first[0]}: no "):
                 self._leave_out(error)
                 return
             raise
         self.layouts[name] = None
-        whole = [] if begin is None else [begin]
+        buffered = [] if first_part is None else [first_part]
         if layout.get("repeats"):
-            whole += found
-            content = digest([(part.key, part.group.responses) for part in whole])
+            buffered += stream
+            content = digest([(part.key, part.group.responses) for part in buffered])
             earlier = self._logged.setdefault(content, path)
             if earlier != path:
                 self.notes.append(f"{path}: the same completions as in {earlier}, which {name} logs again; left out")
                 return
-        yield from whole
-        yield from found
+        yield from buffered
+        yield from stream
 
     def _leave_out(self, error: DiverError) -> None:
         self.unread = self.unread or error
@@ -208,7 +205,7 @@ def largest_outcome(groups: Iterable[Group]) -> float:
 
 
 def scale_note(name: str, largest: float, threshold: float) -> list[str]:
-    """A note where outcomes exceed 1, such as a judge's 1 to 5, and nobody has said from where on they are correct."""
+    """A note if outcomes exceed 1, such as a judge's 1 to 5, and the user has not set the threshold."""
     if largest <= 1 or threshold != THRESHOLD:
         return []
     return [
@@ -217,7 +214,7 @@ def scale_note(name: str, largest: float, threshold: float) -> list[str]:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The rows of a file. An evaluation appends to its generations: what a kill left of the last row does not count."""
+    """The rows of a file. An evaluation appends to its generations, so an incomplete last row is left out."""
     if path.parent.name == "generations" and path.suffix == ".jsonl":
         rows = read_jsonl(path, appended=True)
         first = next(rows, None)

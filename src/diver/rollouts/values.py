@@ -13,30 +13,30 @@ from diver.core.turns import ITEMS, POLICY, THOUGHTS, Turn, tool_uses, turns_of
 from diver.core.types import TRUTH, DiverError
 
 TEXTS = ("text", "input_text", "output_text")
-"""Types of the parts of a message that are text: of chats, and of OpenAI's Responses, as NeMo-Gym writes them."""
+"""Types of the text parts of a message, in chats and in OpenAI's Responses, as NeMo-Gym writes them."""
 SPEAKERS = ("role", "from", "type")
 """Keys that name the speaker of a turn, also in chats of ShareGPT and LangChain."""
 ASSISTANT = frozenset({"assistant", "message", "model", "ai", "aimessage", "aimessagechunk", "bot", "gpt", "agent"})
-"""Speakers whose turns are the response, in small letters. OpenAI's Responses may give only the type "message"."""
+"""Speakers whose turns are the response, in lower case. OpenAI's Responses may give only the type "message"."""
 ASKING = frozenset({"user", "human", "system", "developer"})
 TOOLS = frozenset({"tool", "function", "tool_response", "observation", "environment", "env", "ipython"})
 CALLERS = frozenset({"function_call", "tool_call"})
 """Speakers whose text is a call, in chats of ShareGPT and ms-swift."""
 TURN_TEXTS = ("content", "parts", "text", "value")
-"""Where the text of a turn stands, in Gemini's chats and in ShareGPT's, too."""
+"""Keys of the text of a turn, also in chats of Gemini and ShareGPT."""
 CALLS = ("actions", "function_call", "type", "name", "arguments", "input", "state", *THOUGHTS)
-"""What a turn has besides its text and its `tool_calls` that says what was done, where, and why."""
+"""Keys of a turn, besides its text and its `tool_calls`, that say what was done, where, and why."""
 SEVERAL = ("choices", "outputs", "candidates")
 OBJECT_TEXTS = ("output", "generated_text", "response", "completion", "generation", "full_model_response")
-"""Where other objects have their text, such as OpenAI's Responses, transformers' pipelines, reasoning-gym's results."""
+"""Keys of the text of other objects, such as OpenAI's Responses, transformers' pipelines, reasoning-gym's results."""
 NO_ID = frozenset({"", "none", "null", "nan", "<na>", "nat"})
 
 
 def unwrapped(value: Any) -> Any:
-    """Messages as LangChain stores them as plain turns: `{"lc": 1, "id": [..., "AIMessage"], "kwargs": ...}` of
-    `dumpd`, and `{"type": "ai", "data": ...}` of `messages_to_dict`; other values as they are."""
+    """Plain turns for messages of LangChain: `{"lc": 1, "id": [..., "AIMessage"], "kwargs": ...}` of `dumpd`, and
+    `{"type": "ai", "data": ...}` of `messages_to_dict`. Other values do not change."""
     if isinstance(value, list):
-        return [*map(unwrapped, value)] if any(isinstance(one, Mapping) for one in value) else value
+        return [*map(unwrapped, value)] if any(isinstance(item, Mapping) for item in value) else value
     if not isinstance(value, Mapping):
         return value
     if value.get("type") == "constructor" and isinstance(turn := value.get("kwargs"), Mapping):
@@ -62,11 +62,11 @@ def responses(value: Any) -> list[Any]:
     it into a `body`.
     """
     if isinstance(value, list) and not is_turns(value):
-        return [one for item in value for one in (responses(item) if isinstance(item, Mapping) else [item])]
+        return [response for item in value for response in (responses(item) if isinstance(item, Mapping) else [item])]
     if isinstance(value, Mapping):
         value = value["body"] if isinstance(value.get("body"), Mapping) else value
-        several = next((value[name] for name in SEVERAL if isinstance(value.get(name), list)), None)
-        return [value] if several is None else several or [None]
+        choices = next((value[name] for name in SEVERAL if isinstance(value.get(name), list)), None)
+        return [value] if choices is None else choices or [None]
     return [value]
 
 
@@ -78,30 +78,30 @@ def text(value: Any, where: str) -> str:
         if is_parts(value):
             return content_text(value)
         return "\n".join(map(turn_text, response_turns(value)))
-    found = _text_of_object(value, where) if isinstance(value, Mapping) else value
-    if found is None and value.get("error") is not None:
+    content = _text_of_object(value, where) if isinstance(value, Mapping) else value
+    if content is None and value.get("error") is not None:
         return ""
-    if not isinstance(found, str):
+    if not isinstance(content, str):
         raise DiverError(f"{where}: a response must be a text, not {value!r:.60}")
-    return found
+    return content
 
 
 def turns(value: Any, where: str) -> tuple[Turn, ...]:
     """The turns of a chat with an environment or with calls of tools; empty for every other response."""
     if not is_turns(value) or is_parts(value):
         return ()
-    own = {id(turn) for turn in response_turns(value)}
+    response_ids = {id(turn) for turn in response_turns(value)}
     try:
-        found = turns_of(_message(turn, id(turn) in own) for turn in value)
+        parsed = turns_of(_message(turn, id(turn) in response_ids) for turn in value)
     except ValueError as error:
         raise DiverError(f"{where}, {error}") from None
-    return found if any(not turn.by_policy or turn.actions for turn in found) else ()
+    return parsed if any(not turn.by_policy or turn.actions for turn in parsed) else ()
 
 
 def _message(turn: Mapping[str, Any], own: bool) -> dict[str, Any]:
     """A turn as `turns_of` reads it; `own` says that its text is part of the response."""
-    who, said = speaker(turn), turn_text(turn) or content_text(turn.get("output"))
-    calls, content = (said and [said], "") if who in CALLERS else (turn.get("tool_calls"), said)
+    who, words = speaker(turn), turn_text(turn) or content_text(turn.get("output"))
+    calls, content = (words and [words], "") if who in CALLERS else (turn.get("tool_calls"), words)
     return {
         **{name: turn[name] for name in CALLS if name in turn},
         "role": POLICY if own or who in ASSISTANT | CALLERS | ITEMS.keys() else who,
@@ -112,27 +112,27 @@ def _message(turn: Mapping[str, Any], own: bool) -> dict[str, Any]:
 
 
 def response_turns(chat: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The turns of the assistant that may have a text; if nobody is called so, those of all who neither ask nor are
-    tools.
+    """The turns of the assistant that may have a text. Without an assistant, the turns of all speakers who neither ask
+    nor are tools.
     """
     turns = [turn for turn in chat if not turn.keys().isdisjoint(TURN_TEXTS)]
-    named = [turn for turn in turns if speaker(turn) in ASSISTANT]
-    return named or [m for m in turns if (m.get("role") or m.get("from")) and speaker(m) not in ASKING | TOOLS]
+    answers = [turn for turn in turns if speaker(turn) in ASSISTANT]
+    return answers or [m for m in turns if (m.get("role") or m.get("from")) and speaker(m) not in ASKING | TOOLS]
 
 
 def speaker(turn: Mapping[str, Any]) -> str:
-    """Whose turn it is, in small letters; a turn that does not say it is the assistant's."""
+    """The speaker of a turn, in lower case. A turn without a speaker is the assistant's."""
     return next((str(turn[name]) for name in SPEAKERS if turn.get(name)), "assistant").lower()
 
 
 def turn_text(turn: Mapping[str, Any]) -> str:
-    """The text of a turn: its content or, if that has none, what stands where other chats have it."""
+    """The text of a turn: its content or, if that is empty, the text under the keys of other chats."""
     texts = (turn.get(name) for name in TURN_TEXTS if name == "content" or not is_number(turn.get(name)))
     return next(filter(None, map(content_text, texts)), "")
 
 
 def is_empty(chat: list[Mapping[str, Any]]) -> bool:
-    """Whether a chat without a text has a turn of the assistant, whose content is empty as it is written."""
+    """Whether a chat without a text has a turn of the assistant whose content is empty in the file."""
     return not is_parts(chat) and any(m.get("content", m) in (None, "", []) for m in response_turns(chat))
 
 
@@ -148,10 +148,10 @@ def _text_of_object(value: Mapping[str, Any], where: str) -> str | None:
 
 
 def finish_reasons(value: Any) -> list[Any]:
-    """Why an object of an API says that the response ended."""
-    found = value if isinstance(value, Mapping) else {}
+    """The reasons for the end of the response in an object of an API."""
+    fields = value if isinstance(value, Mapping) else {}
     names = ("finish_reason", "finishReason", "stop_reason")
-    return [*map(found.get, names), table(found, "incomplete_details").get("reason")]
+    return [*map(fields.get, names), table(fields, "incomplete_details").get("reason")]
 
 
 def prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
@@ -165,7 +165,7 @@ def prompt(value: Any, where: str) -> str | tuple[Mapping[str, str], ...]:
 
 
 def is_turns(value: Any) -> bool:
-    """Whether it is a chat, or the parts of one message: turns with a role, and items with a type (tool calls)."""
+    """Whether a value is a chat, or the parts of one message: turns with a role, and items with a type (tool calls)."""
     return (
         isinstance(value, list)
         and bool(value)
@@ -174,12 +174,12 @@ def is_turns(value: Any) -> bool:
 
 
 def is_parts(turns: list[Mapping[str, Any]]) -> bool:
-    """Whether they are the parts of one message."""
+    """Whether turns are the parts of one message."""
     return all(m.keys().isdisjoint({"content", "role", "from"}) for m in turns)
 
 
 def content_text(content: Any) -> str:
-    """The text of a message, whose content may be in parts: texts, and others, which are left out."""
+    """The text of a message. If its content has parts, those without text are left out."""
     if isinstance(content, list):
         return "".join(content_text(part) for part in content)
     if not isinstance(content, Mapping):
@@ -191,12 +191,12 @@ def content_text(content: Any) -> str:
     kind = content.get("type", "text")
     if kind == "tool_result":  # Anthropic's
         return content_text(content.get("content"))
-    found = content.get("text") if kind in TEXTS else content.get("refusal") if kind == "refusal" else None
-    return str((found.get("value") if isinstance(found, Mapping) else found) or "")
+    body = content.get("text") if kind in TEXTS else content.get("refusal") if kind == "refusal" else None
+    return str((body.get("value") if isinstance(body, Mapping) else body) or "")
 
 
 def identity(value: Any) -> str | int | None:
-    """An id; None if it is none: no text or number, or a text that a missing value was written as."""
+    """An id; None for a value that is no text or integer, and for a text that stands for a missing value."""
     value = known(value)
     if isinstance(value, str):
         return None if value.strip().lower() in NO_ID else value
@@ -204,8 +204,8 @@ def identity(value: Any) -> str | int | None:
 
 
 def known(value: Any) -> Any:
-    """None for an empty text and NaN, as CSV and pandas have where nothing is known; of whole numbers integers, as ids
-    are. A Decimal, of which parquet may have columns, is a number."""
+    """The value; None for an empty text and NaN, which CSV and pandas write if nothing is known. A whole number becomes
+    an integer, as ids are. A Decimal, which parquet columns may have, is a number."""
     value = float(value) if isinstance(value, Decimal) else value
     if value == "" or (isinstance(value, float) and math.isnan(value)):
         return None
@@ -226,7 +226,7 @@ def outcome(value: Any, where: str) -> float | None:
 
 
 def _as_number(value: Any) -> Any:
-    """A text that is a number, as in CSV, or a Decimal; other values as they are."""
+    """The number in a text, as in CSV, or in a Decimal; other values do not change."""
     try:
         return float(value) if isinstance(value, str | Decimal) else value
     except ValueError:
@@ -251,7 +251,7 @@ def integer(value: Any) -> int | None:
 
 
 def mean_of(value: Any) -> float:
-    """A number, or the mean of those of the tokens; NaN if it is not known."""
+    """A number, or the mean of the numbers of the tokens; NaN if unknown."""
     if isinstance(value, list):
         numbers = [x for x in map(number, value) if not math.isnan(x)]
         return math.fsum(numbers) / len(numbers) if numbers else math.nan
@@ -262,6 +262,6 @@ def by_token(value: Any) -> np.ndarray | None:
     """Log-probabilities of the tokens, float32 [T]; None if there are none, or one of them is not finite."""
     if not isinstance(value, list) or not value:
         return None
-    with np.errstate(over="ignore"):
-        found = np.array(list(map(number, value)), dtype=np.float32)
-    return found if np.isfinite(found).all() else None
+    with np.errstate(over="ignore"):  # a number beyond float32 becomes infinite
+        logprobs = np.array(list(map(number, value)), dtype=np.float32)
+    return logprobs if np.isfinite(logprobs).all() else None

@@ -70,7 +70,11 @@ class SweepArguments(RecipeArguments):
 
 
 def make_plan(arguments: SweepArguments, args: Sequence[str]) -> Plan:
-    """The plan of the command line. DiverError for what would stop the sweep, or make its settings not comparable."""
+    """The plan of the command line.
+
+    Raises:
+        DiverError: the sweep would stop, or its settings would not be comparable.
+    """
     recipe_file, words = split(args)
     assert recipe_file is not None  # it is loaded already
     flags, seeds = recipe_flags(words), tuple(parse_seeds(arguments.seeds))
@@ -81,8 +85,8 @@ def make_plan(arguments: SweepArguments, args: Sequence[str]) -> Plan:
     rates = [(f"rate {rate}", ["--train.learning_rate", f"{rate}"]) for rate in arguments.rates]
     choices = [methods, *([rates] if rates else []), *map(values_of, arguments.set)]
     settings = [
-        Setting(", ".join(label for label, _ in of), tuple(word for _, words in of for word in words), seeds)
-        for of in itertools.product(*choices)
+        Setting(", ".join(label for label, _ in choice), tuple(word for _, words in choice for word in words), seeds)
+        for choice in itertools.product(*choices)
     ]
     for name, folder in map(given_name, arguments.runs):
         folders: dict[int, str] = {}
@@ -131,16 +135,16 @@ def check_settings(plan: Plan, equal_time: bool) -> None:
         raise DiverError("--equal time: decides the steps of the settings; its --baseline must be trained by the sweep")
     apart = recipe.evaluate.source or is_testbed(recipe.data.path)
     shared = SHARED if apart else (*SHARED, "evaluate.problems", "evaluate.source")  # they are left out of the training
-    of_base, known = about(plan, base, plan.seeds[0]), dict[str, Any]()
+    expected, by_label = about(plan, base, plan.seeds[0]), dict[str, Any]()
     for setting in plan.settings:
         for seed in setting.seeds if setting.folders else plan.seeds[:1]:
             mine = about(plan, setting, seed)
-            for k in sorted(k for k in {*mine, *of_base} if k.startswith(shared) and mine.get(k) != of_base.get(k)):
-                differ = f"{setting.label}: {k} is {mine.get(k)!r}, and {of_base.get(k)!r} in {base.label}"
+            for k in sorted(k for k in {*mine, *expected} if k.startswith(shared) and mine.get(k) != expected.get(k)):
+                differ = f"{setting.label}: {k} is {mine.get(k)!r}, and {expected.get(k)!r} in {base.label}"
                 raise DiverError(f"{differ}; settings must share model, data and evaluation")
-        if same := [label for label, theirs in known.items() if theirs == mine and not setting.folders]:
+        if same := [label for label, theirs in by_label.items() if theirs == mine and not setting.folders]:
             raise DiverError(f"{same[0]} and {setting.label} are the same setting; give each method and value once")
-        known[setting.label] = mine
+        by_label[setting.label] = mine
 
 
 def values_of(text: str) -> list[tuple[str, list[str]]]:
@@ -155,13 +159,13 @@ def values_of(text: str) -> list[tuple[str, list[str]]]:
 
 
 def recipe_flags(words: Sequence[str]) -> list[str]:
-    """The words of the command line that change the recipe: without those of the sweep and their values."""
-    own = {f"--{f.name.replace('_', '-')}" for f in dataclasses.fields(SweepArguments)} - {"--recipe"}
-    kept: list[str] = []
-    mine = False
+    """The words of the command line that change the recipe, without the options of the sweep and their values."""
+    sweep_flags = {f"--{f.name.replace('_', '-')}" for f in dataclasses.fields(SweepArguments)} - {"--recipe"}
+    flags: list[str] = []
+    is_sweep = False
     for word in words:
         if word.startswith("--"):
-            mine = word.partition("=")[0].replace("_", "-") in own
-        if not mine:
-            kept.append(word)
-    return kept
+            is_sweep = word.partition("=")[0].replace("_", "-") in sweep_flags
+        if not is_sweep:
+            flags.append(word)
+    return flags

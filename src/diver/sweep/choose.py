@@ -1,6 +1,6 @@
-"""Which pair of a setting is best for a k, by the selection problems; and what it gains, by the others.
+"""The best pair of a setting for each k on the selection problems, and its gain on the held-out problems.
 
-Nothing here reads a held-out count before the pairs are chosen: `Policy.best` reads the selection problems alone.
+No function reads a held-out count before the pairs are chosen: `Policy.best` reads the selection problems alone.
 """
 
 import math
@@ -50,11 +50,12 @@ class Policy(NamedTuple):
         if not set(self.choosing) <= self.runs.keys():
             return None
         means = {
-            pair: mean({seed: of[seed] for seed in self.choosing})
+            pair: mean({seed: by_seed[seed] for seed in self.choosing})
             for pair in self.pairs(SELECTION)
-            if (of := self.values(SELECTION, pair, k)).keys() >= {*self.choosing}
+            if (by_seed := self.values(SELECTION, pair, k)).keys() >= {*self.choosing}
         }
         top = max(means.values(), default=math.nan)
+        # Means that differ by rounding alone are equal.
         return next(((pair, mean) for pair, mean in means.items() if mean >= top - 1e-9), None)
 
 
@@ -78,23 +79,23 @@ def policies(plan: Plan, records: Mapping[str, Record]) -> dict[str, Policy]:
     """The untrained policy and the settings that have a record, by label.
 
     The untrained policy is among the pairs of every setting, as alpha 0. It has the same samples for every seed. All
-    settings have the pairs of the plan, also where a record has more of an earlier one.
+    settings have the pairs of the plan, even if a record has further pairs of an earlier plan.
     """
     base = records.get(f"{plan.prefix}{UNTRAINED}")
     seeds = sorted({seed for setting in plan.settings for seed in setting.seeds})
-    found = {UNTRAINED: Policy(dict.fromkeys(seeds, _of_grid(plan, base, base)), plan.seeds)} if base else {}
+    by_label = {UNTRAINED: Policy(dict.fromkeys(seeds, _of_grid(plan, base, base)), plan.seeds)} if base else {}
     for setting in plan.settings:
         runs = {s: r for s in setting.seeds if (r := records.get(f"{plan.prefix}{setting.label}/seed_{s}"))}
         if runs:
-            both = {s: _of_grid(plan, run, base or run) for s, run in runs.items()}
-            found[setting.label] = Policy(both, plan.seeds)
-    return found
+            on_grid = {s: _of_grid(plan, run, base or run) for s, run in runs.items()}
+            by_label[setting.label] = Policy(on_grid, plan.seeds)
+    return by_label
 
 
 def _of_grid(plan: Plan, run: Record, base: Record) -> Record:
     """A record with the counts of the untrained policy as those of alpha 0, and the selection counts of the plan."""
     grid = {key(Pair(alpha, t)) for alpha in (0.0, *plan.alphas) for t in plan.temperatures}
-    fronts = {part: {**base["fronts"][part], **of} for part, of in run["fronts"].items()}
+    fronts = {part: {**base["fronts"][part], **counts_by_pair} for part, counts_by_pair in run["fronts"].items()}
     fronts[SELECTION] = {name: counts for name, counts in fronts[SELECTION].items() if name in grid}
     return {**run, "fronts": fronts}
 
@@ -111,15 +112,16 @@ def pairs_of(plan: Plan, records: Mapping[str, Record], label: str) -> list[Pair
 
 
 class Verdict(NamedTuple):
-    """For one k: which setting is best, at which pair, and what it gains on the held-out problems.
+    """For one k: the best setting, its pair, and its gain on the held-out problems.
 
     Attributes:
-        level: what the held-out problems say of the setting at its pair.
-        gain: its difference from the baseline at the best pair of that, with an interval corrected for the number of
-            settings of which it is the best.
-        over_untrained: its difference from the untrained policy at its best temperature, corrected alike.
-        baseline_over_untrained: that of the baseline, at 95 %.
-        seeds: how many seeds would make `gain` significant if its mean and spread stayed; None if it is, or if it is 0.
+        level: Pass@k of the setting at its pair, on the held-out problems.
+        gain: the difference of the setting from the baseline, each at its best pair. The interval is corrected for the
+            number of settings, since the setting is the best of them.
+        over_untrained: the difference of the setting from the untrained policy at its best temperature, also corrected.
+        baseline_over_untrained: the difference of the baseline from the untrained policy, at 95 %.
+        seeds: the number of seeds that would make `gain` significant if its mean and spread stayed. None if it is
+            significant, or if it is 0.
     """
 
     k: int
@@ -144,11 +146,11 @@ class Verdict(NamedTuple):
 def verdict(plan: Plan, found: Mapping[str, Policy], k: int) -> Verdict | None:
     """The verdict for k; None before the baseline and another setting have all records."""
     best = {label: chosen for label, policy in found.items() if (chosen := policy.best(k))}
-    others = [label for label in best if label not in (UNTRAINED, plan.baseline)]
-    if not others or not {UNTRAINED, plan.baseline} <= best.keys():
+    candidates = [label for label in best if label not in (UNTRAINED, plan.baseline)]
+    if not candidates or not {UNTRAINED, plan.baseline} <= best.keys():
         return None
-    label = max(others, key=lambda name: best[name][1])
-    level = 1 - (1 - LEVEL) / (len(plan.settings) - 1)  # also of the settings that have no run yet
+    label = max(candidates, key=lambda name: best[name][1])
+    level = 1 - (1 - LEVEL) / (len(plan.settings) - 1)  # Bonferroni, also over the settings without a run yet
 
     def gained(more: str, less: str, level: float) -> Estimate:
         return gain_at(found, more, less, (best[more][0], best[less][0]), k, level)
@@ -169,8 +171,8 @@ def verdict(plan: Plan, found: Mapping[str, Policy], k: int) -> Verdict | None:
 
 
 def seeds_needed(gain: Estimate, seeds: int) -> int | None:
-    """About how many seeds would exclude 0, if the half-width falls with the root of their number; None if it is
-    excluded, or cannot be said."""
+    """About how many seeds would exclude 0, if the half-width falls with the square root of their number. None if 0 is
+    excluded, or if the number is unknown."""
     half = (gain.high - gain.low) / 2
     if not half > 0 or gain.low > 0 or gain.high < 0 or not gain.mean:
         return None
@@ -180,9 +182,9 @@ def seeds_needed(gain: Estimate, seeds: int) -> int | None:
 def gain_at(
     found: Mapping[str, Policy], more: str, less: str, pairs: tuple[Pair, Pair], k: int, level: float = LEVEL
 ) -> Estimate:
-    """`more` minus `less` on the held-out problems, each at a pair; unknown where one was not sampled there.
+    """`more` minus `less` on the held-out problems, each at a pair; unknown if one was not sampled at its pair.
 
-    `SAME` where both are the untrained policy at one temperature, which is alpha 0 of every setting.
+    `SAME` if both are the untrained policy at one temperature, which is alpha 0 of every setting.
     """
     if pairs[0] == pairs[1] and not pairs[0].alpha:
         return SAME

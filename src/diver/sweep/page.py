@@ -27,26 +27,26 @@ class Section(NamedTuple):
 
 
 def write_page(plan: Plan) -> Path:
-    """Write sweep.html and sweep.md in the folder of the sweep; returns the path of the first."""
-    found = policies(plan, records.read(plan.records))
-    parts = sections(plan, found)
+    """Write sweep.html and sweep.md into the folder of the sweep; returns the path of sweep.html."""
+    by_label = policies(plan, records.read(plan.records))
+    parts = sections(plan, by_label)
     text = "\n".join(f"## {s.title}\n\n{s.text}\n\n{markdown(s.rows[0], s.rows[1:])}" for s in parts)
     write_text(plan.out / "sweep.md", text)
-    html = [page.header("diver sweep", page.text(f"{headline(plan, found)}."), page.facts(facts(plan, found)))]
+    html = [page.header("diver sweep", page.text(f"{headline(plan, by_label)}."), page.facts(facts(plan, by_label)))]
     for s in parts:
-        drawn = figures(plan, found) if s.title == FRONTS else ""
+        drawn = figures(plan, by_label) if s.title == FRONTS else ""
         table = page.text_table(s.rows)
         table = f"<details><summary>All pairs</summary>{table}</details>" if drawn else table
         html.append(page.section(page.text(s.title), f'<p class="note">{page.text(s.text)}</p>\n{drawn}{table}'))
     data = {"runs": [], "curves": {"steps": 1, "panels": [], "more": []}, "browser": {"groups": [], "unconverted": 0}}
-    write_text(plan.out / "sweep.html", page.document(headline(plan, found), html, data))
+    write_text(plan.out / "sweep.html", page.document(headline(plan, by_label), html, data))
     return plan.out / "sweep.html"
 
 
 def facts(plan: Plan, found: Mapping[str, Policy]) -> dict[str, object]:
     base = plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0])
     untrained = next(iter(found[UNTRAINED].runs.values())) if UNTRAINED in found else {"fronts": {}}
-    sizes = {part: len(next(iter(of.values()), [])) for part, of in untrained["fronts"].items()}
+    sizes = {part: len(next(iter(problems.values()), [])) for part, problems in untrained["fronts"].items()}
     return {
         "Recipe": plan.recipe,
         "Model": base.model.path,
@@ -59,10 +59,10 @@ def facts(plan: Plan, found: Mapping[str, Policy]) -> dict[str, object]:
 
 def headline(plan: Plan, found: Mapping[str, Policy]) -> str:
     """What to turn on at each k, in sentences; the full stop after the last is left out."""
-    known = [v for k in plan.ks if (v := verdict(plan, found, k))]
-    if not known:
+    verdicts = [v for k in plan.ks if (v := verdict(plan, found, k))]
+    if not verdicts:
         return "Not finished: the baseline and another setting need all their runs"
-    return ". ".join(f"At k = {v.k}: {advised(plan, v)}" for v in known)
+    return ". ".join(f"At k = {v.k}: {advised(plan, v)}" for v in verdicts)
 
 
 def advised(plan: Plan, of: Verdict, between: str = ", ", pair: Callable[[Pair], str] = str) -> str:
@@ -133,7 +133,7 @@ def _settings(plan: Plan, found: Mapping[str, Policy]) -> Section:
 
 
 def _fronts_table(plan: Plan, found: Mapping[str, Policy]) -> Section:
-    """Pass@k of the whole grid, on the selection problems."""
+    """Pass@k of all pairs of the grid, on the selection problems."""
     rows = []
     for label, policy in found.items():
         for pair in policy.pairs(SELECTION):
@@ -150,7 +150,7 @@ def _fronts_table(plan: Plan, found: Mapping[str, Policy]) -> Section:
 
 
 def _runs(plan: Plan, found: Mapping[str, Policy]) -> Section:
-    """Every run, with where it comes from."""
+    """Every run with its steps, time and commit."""
     rows = [
         [
             label,

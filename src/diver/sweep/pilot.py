@@ -18,7 +18,7 @@ PILOT = 3  # steps; the first one is slower, since it compiles and fills caches
 
 
 def pilot(plan: Plan) -> dict[str, float]:
-    """The CPU seconds of a step of each setting, from `PILOT` steps in a folder of their own, which are made once."""
+    """The CPU seconds of a step of each setting, from `PILOT` steps in a separate folder, which run once."""
     runs = {}
     for setting in plan.settings:
         if setting.folders:
@@ -58,7 +58,7 @@ def at_equal_time(plan: Plan, costs: Mapping[str, float]) -> Plan:
 
 
 def estimate(plan: Plan, costs: Mapping[str, float], jobs: int) -> list[str]:
-    """What is run, and about how long it takes: training alone, since the time of samples depends on the policy."""
+    """Lines on the runs and about how long they train. The time of sampling is left out: it depends on the policy."""
     lines, total = [], 0.0
     for setting in plan.settings:
         if setting.folders:

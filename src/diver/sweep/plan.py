@@ -55,9 +55,9 @@ class Plan:
         recipe: the file; `flags` change it for all settings.
         seeds: those that choose pairs; a setting may have more, which are only judged.
         selection: how many of the evaluation problems choose; the others judge.
-        out: the folder of the runs; `records` is the file of what is kept, and `prefix` begins its names.
-        measure: what a record has of a policy in place of its front, from the recipe and the folder of its run, None
-            for the untrained policy. A function at the top of a module, or `functools.partial` of one.
+        out: the folder of the runs; `records` is the file of the records, and `prefix` begins their names.
+        measure: a function that replaces the front in the record of a policy. It gets the recipe and the folder of the
+            run, None for the untrained policy. It is at the top of a module, or a `functools.partial` of such a one.
         trainer: a class in place of the trainer.
     """
 
@@ -82,8 +82,8 @@ class Plan:
         names = [slug(label) for label in (UNTRAINED, *labels)]
         if self.baseline not in labels:
             raise DiverError(f"--baseline {self.baseline}: must be one of the settings, {', '.join(labels)}")
-        if twice := [label for label in labels if names.count(slug(label)) > 1]:
-            raise DiverError(f"two settings have the same name, {twice[0]}; give each method and value once")
+        if repeated := [label for label in labels if names.count(slug(label)) > 1]:
+            raise DiverError(f"two settings have the same name, {repeated[0]}; give each method and value once")
         if max(self.ks) > self.samples:
             raise DiverError(f"--k: {max(self.ks)} needs as many samples; raise --samples above {self.samples}")
 
@@ -112,8 +112,8 @@ class Plan:
         return load_recipe(self.recipe, [*self.flags, *setting.flags, *words])
 
     def trained(self, setting: Setting, seed: int) -> Recipe:
-        """The recipe by which a run trains. It evaluates nothing itself where its problems are apart from the data;
-        else its evaluation problems are part of the data, and left out of the training by it."""
+        """The recipe with which a run trains. It evaluates no problems if these are separate from the training data.
+        Else the evaluation problems are part of the data, and the recipe leaves them out of training."""
         recipe = self.recipe_of(self.setting(setting.run) if setting.run else setting, seed)
         if recipe.evaluate.source is None and not is_testbed(recipe.data.path):
             return recipe
@@ -138,7 +138,7 @@ class Plan:
         }
 
     def evaluation(self, recipe: Recipe, problems: Loaded) -> EvalConfig:
-        """How a policy is sampled: as the recipe says, by the prefix tree where the policy is small."""
+        """The settings of sampling: those of the recipe, with the prefix tree if the policy is small."""
         weights = sum(file.stat().st_size for file in model_folder(recipe.model).glob("*.safetensors"))
         on_gpu = recipe.model.device.startswith("cuda")
         played = any(isinstance(get_grader(p.verifier), EnvironmentGrader) for p in problems.problems)

@@ -23,13 +23,13 @@ def lines(file: Path) -> Mapping[str, bytes]:
     """The name of each record -> its line; empty without a file."""
     if not file.exists():
         return {}
-    about = file.stat()
-    return _lines(file, about.st_ino, about.st_mtime_ns)
+    stat = file.stat()
+    return _lines(file, stat.st_ino, stat.st_mtime_ns)
 
 
 @lru_cache(maxsize=4)
 def _lines(file: Path, *_: int) -> Mapping[str, bytes]:
-    """`lines` of a file that has not been written since: a page finds hundreds of records, one by one."""
+    """`lines`, cached until the file changes: a page looks up hundreds of records, one by one."""
     try:
         return {json.loads(line)["name"]: line for line in gzip.decompress(file.read_bytes()).splitlines()}
     except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as e:
@@ -37,14 +37,14 @@ def _lines(file: Path, *_: int) -> Mapping[str, bytes]:
 
 
 def add(file: Path, records: Mapping[str, Record]) -> None:
-    """Add records by name, each in the place of one of its name.
+    """Add records by name. A record replaces an earlier one of the same name.
 
-    One process writes at a time, and the others wait for it, so that runs in parallel keep each other's records. A
-    reader, and a kill, find the file before or after. The same records give the same bytes.
+    One process writes at a time, and the others wait for it, so that runs in parallel keep each other's records. The
+    file is complete at any time, also for a reader or after a kill. The same records give the same bytes.
     """
     make_folder(file.parent)
     with lock(file.parent, wait=True):
         new = {name: to_json({"name": name, **record}).encode(errors=ESCAPED) for name, record in records.items()}
-        known = {**lines(file), **new}
-        content = b"".join(known[name] + b"\n" for name in sorted(known))
+        merged = {**lines(file), **new}
+        content = b"".join(merged[name] + b"\n" for name in sorted(merged))
         write_parts(file, [gzip.compress(content, mtime=0)])

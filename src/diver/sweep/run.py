@@ -35,7 +35,7 @@ def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
     """Make the runs of the settings `only` (default: all), and add their records. The same call goes on after a kill.
 
     Raises:
-        DiverError: runs failed, which the others do not wait for, or a record is of another recipe.
+        DiverError: runs failed, while the others went on to their end, or a record is of another recipe.
     """
     errors = Errors()
     chosen = [setting for setting in plan.settings if not only or setting.label in only]
@@ -47,13 +47,13 @@ def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
             tasks[plan.out] = Run(UNTRAINED, partial(untrained, plan), plan.out, 0)
         for setting in chosen:
             for seed in setting.seeds:
-                found = record(plan, setting.label, seed)
+                run_record = record(plan, setting.label, seed)
                 folder, steps = plan.folder(setting, seed), plan.recipe_of(setting, seed).train.steps
-                steps = 0 if found or setting.folders else steps
-                complete = found and {key(pair) for pair in plan.grid} <= found["fronts"][SELECTION].keys()
+                steps = 0 if run_record or setting.folders else steps
+                complete = run_record and {key(pair) for pair in plan.grid} <= run_record["fronts"][SELECTION].keys()
                 if not judged and not complete:
                     call = partial(make, plan, setting, seed)
-                elif judged and found and complete and (pairs := missing(plan, setting, found)):
+                elif judged and run_record and complete and (pairs := missing(plan, setting, run_record)):
                     call = partial(judge, plan, setting, seed, pairs)
                 else:
                     continue
@@ -67,31 +67,31 @@ def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
 
 def check(plan: Plan) -> None:
     """DiverError if a record is of another recipe or of other problems: it would be shown as a run of this plan."""
-    known = {name: r for name, r in records.read(plan.records).items() if name.startswith(plan.prefix)}
-    if other := [name for name, r in known.items() if r["samples"] != plan.samples]:
-        samples = known[other[0]]["samples"]
-        raise DiverError(f"{plan.records}: {other[0]} has {samples} samples, not {plan.samples}; give another --out")
-    if known and not plan.measure:
+    stored = {name: r for name, r in records.read(plan.records).items() if name.startswith(plan.prefix)}
+    if wrong := [name for name, r in stored.items() if r["samples"] != plan.samples]:
+        samples = stored[wrong[0]]["samples"]
+        raise DiverError(f"{plan.records}: {wrong[0]} has {samples} samples, not {plan.samples}; give another --out")
+    if stored and not plan.measure:
         parts = plan.problems(plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0]))
-        digests = {part: digest(*map(problem_digest, of.problems)) for part, of in parts.items()}
-        if other := [n for n, r in known.items() if any(v != digests[part] for part, v in r["problems"].items())]:
-            raise DiverError(f"{plan.records}: {other[0]} has other evaluation problems; give another --out")
+        digests = {part: digest(*map(problem_digest, loaded.problems)) for part, loaded in parts.items()}
+        if wrong := [n for n, r in stored.items() if any(v != digests[part] for part, v in r["problems"].items())]:
+            raise DiverError(f"{plan.records}: {wrong[0]} has other evaluation problems; give another --out")
     for setting in plan.settings:
         for seed in setting.seeds:
-            if found := known.get(name_of(plan, setting.label, seed)):
-                theirs, mine = found["recipe"], about(plan, setting, seed)
+            if run_record := stored.get(name_of(plan, setting.label, seed)):
+                theirs, mine = run_record["recipe"], about(plan, setting, seed)
                 changed = {k for k in theirs.keys() & mine.keys() if mine[k] != theirs[k]}
-                for k in sorted(changed, key=lambda k: (k != "method.name", k)):  # another method has another loss, too
-                    was = f"{plan.records}: {found['name']} is a run with {k} = {theirs[k]!r}"
+                for k in sorted(changed, key=lambda k: (k != "method.name", k)):  # the method also decides the loss
+                    was = f"{plan.records}: {run_record['name']} is a run with {k} = {theirs[k]!r}"
                     raise DiverError(f"{was}, now {mine[k]!r}; give another --out")
 
 
 def about(plan: Plan, setting: Setting, seed: int) -> dict[str, Any]:
-    """What identifies a run in its record: its settings as JSON has them, without its seed, and its steps."""
+    """What identifies a run in its record: its settings in JSON's types, without the seed, and its steps."""
     recipe, steps = plan.trained(setting, seed), setting.step
     settings = identity(dataclasses.asdict(recipe))
     if seed in setting.folders:
-        # Older folders lack settings that came later. Those of the method are its own.
+        # Older folders lack settings that came later. Settings of the method come from the run alone.
         earlier = {k: v for k, v in earlier_identity().items() if not k.startswith("method.")}
         settings = earlier | read_json(plan.folder(setting, seed) / "config.json")["identity"]
         steps = checkpoint(plan, setting, seed)[0]
@@ -109,15 +109,15 @@ def record(plan: Plan, label: str, seed: int | None = None) -> dict[str, Any] | 
 
 
 def missing(plan: Plan, setting: Setting, found: Mapping[str, Any]) -> list[Pair]:
-    """The pairs that are chosen for a setting and not yet sampled on the held-out problems; none before the choice."""
+    """The chosen pairs of a setting that are not yet sampled on the held-out problems; none before the choice."""
     if plan.measure:
         return []
-    known = found["fronts"][HELD_OUT]
+    sampled = found["fronts"][HELD_OUT]
     wanted = pairs_of(plan, records.read(plan.records), setting.label)
-    return [pair for pair in wanted if pair.alpha and key(pair) not in known]
+    return [pair for pair in wanted if pair.alpha and key(pair) not in sampled]
 
 
-# ---- in a process of its own
+# ---- in the process of a run
 
 
 def in_order(*calls: Callable[[], object]) -> None:
@@ -134,7 +134,7 @@ def make(plan: Plan, setting: Setting, seed: int) -> None:
     rows = [row for _, row in read_jsonl(folder / "metrics.jsonl", appended=True) if row["step"] <= step]
     config = read_json(folder / "config.json")
     cpu = [row.get("time/cpu", np.nan) for row in rows]
-    found: dict[str, Any] = {
+    run_record: dict[str, Any] = {
         "setting": setting.label,
         "seed": seed,
         "recipe": about(plan, setting, seed),
@@ -148,28 +148,28 @@ def make(plan: Plan, setting: Setting, seed: int) -> None:
         "evaluated_at": provenance().get("commit"),
     }
     if plan.measure:
-        add(plan, {**found, **plan.measure(plan.recipe_of(setting, seed), folder)}, [])
+        add(plan, {**run_record, **plan.measure(plan.recipe_of(setting, seed), folder)}, [])
     else:
-        add(plan, found, [counts(plan, setting, seed, SELECTION, plan.grid)])
+        add(plan, run_record, [counts(plan, setting, seed, SELECTION, plan.grid)])
 
 
 def judge(plan: Plan, setting: Setting, seed: int, pairs: Sequence[Pair]) -> None:
     """Sample pairs on the held-out problems, and add them to the record."""
-    found = record(plan, setting.label, seed)
-    assert found is not None
-    add(plan, found, [counts(plan, setting, seed, HELD_OUT, pairs)])
+    run_record = record(plan, setting.label, seed)
+    assert run_record is not None
+    add(plan, run_record, [counts(plan, setting, seed, HELD_OUT, pairs)])
 
 
 def untrained(plan: Plan) -> None:
     """Sample the untrained policy at every temperature on all problems, and add its record."""
     setting = plan.setting(plan.baseline)
     seed = setting.seeds[0]
-    found: dict[str, Any] = {"setting": UNTRAINED, "samples": plan.samples, "problems": {}, **provenance()}
-    found["fronts"] = {SELECTION: {}, HELD_OUT: {}}
+    run_record: dict[str, Any] = {"setting": UNTRAINED, "samples": plan.samples, "problems": {}, **provenance()}
+    run_record["fronts"] = {SELECTION: {}, HELD_OUT: {}}
     if plan.measure:
-        add(plan, {**found, **plan.measure(plan.recipe_of(setting, seed), None)}, [])
+        add(plan, {**run_record, **plan.measure(plan.recipe_of(setting, seed), None)}, [])
     else:
-        add(plan, found, [counts(plan, setting, seed, part, plan.untrained) for part in (SELECTION, HELD_OUT)])
+        add(plan, run_record, [counts(plan, setting, seed, part, plan.untrained) for part in (SELECTION, HELD_OUT)])
 
 
 def train(recipe: Recipe, trainer: "type[Trainer] | None" = None) -> None:
@@ -182,12 +182,12 @@ def train(recipe: Recipe, trainer: "type[Trainer] | None" = None) -> None:
 
 
 def checkpoint(plan: Plan, setting: Setting, seed: int) -> tuple[int, Path]:
-    """The step and the folder of the policy that a run is judged by: the last, or that of `setting.step`."""
+    """The step and the folder of the checkpoint that is judged: the last one, or that of `setting.step`."""
     saved = by_step(plan.folder(setting, seed) / "checkpoints")
     step = setting.step or max(saved, default=0)
     if step not in saved:
-        which = f"of step {step}; raise train.save_total_limit" if step else "(checkpoints/step_NNNN)"
-        raise DiverError(f"{plan.folder(setting, seed)}: has no checkpoint {which}")
+        hint = f"of step {step}; raise train.save_total_limit" if step else "(checkpoints/step_NNNN)"
+        raise DiverError(f"{plan.folder(setting, seed)}: has no checkpoint {hint}")
     return step, saved[step]
 
 
@@ -196,39 +196,39 @@ def counts(
 ) -> dict[str, Any]:
     """Correct samples of each problem of a part at each pair: {"fronts": {part: {pair: [problems]}}, "problems": ...}.
 
-    A problem of which a response is unscored counts over fewer samples: [correct, scored] stands for it.
+    A problem with unscored responses has [correct, scored] in place of the number of correct samples.
     """
     recipe = plan.recipe_of(setting, seed)
     problems = plan.problems(recipe)[part]
     config = plan.evaluation(recipe, problems)
     pairs = list(pairs)
-    at, path = 0, recipe.model.path
+    trained_step, path = 0, recipe.model.path
     if any(pair.alpha for pair in pairs):
-        at, folder = checkpoint(plan, dataclasses.replace(setting, step=step or setting.step), seed)
+        trained_step, folder = checkpoint(plan, dataclasses.replace(setting, step=step or setting.step), seed)
         path = str(folder)
-    trained = dataclasses.replace(recipe.model, path=path, revision=recipe.model.revision if not at else None)
+    trained = dataclasses.replace(recipe.model, path=path, revision=recipe.model.revision if not trained_step else None)
     # Apart from the run folder, which must be empty when its training begins.
-    out = plan.out / "fronts" / f"{slug(setting.run or setting.label)}_seed_{seed}" / f"step_{at:04d}" / part
-    found = evaluate_front(config, recipe.model, trained, [problems], out, pairs, recipe.verify)
-    rows = {key(pair): results[part]["per_problem"] for pair, results in found.items()}
-    of_pairs = {
-        name: [r["c"] if r["n"] == plan.samples else [r["c"], r["n"]] for r in of_pair]
-        for name, of_pair in rows.items()
+    out = plan.out / "fronts" / f"{slug(setting.run or setting.label)}_seed_{seed}" / f"step_{trained_step:04d}" / part
+    front = evaluate_front(config, recipe.model, trained, [problems], out, pairs, recipe.verify)
+    rows = {key(pair): results[part]["per_problem"] for pair, results in front.items()}
+    fronts = {
+        name: [r["c"] if r["n"] == plan.samples else [r["c"], r["n"]] for r in problem_rows]
+        for name, problem_rows in rows.items()
     }
-    return {"fronts": {part: of_pairs}, "problems": {part: digest(*(r["digest"] for r in next(iter(rows.values()))))}}
+    return {"fronts": {part: fronts}, "problems": {part: digest(*(r["digest"] for r in next(iter(rows.values()))))}}
 
 
 def add(plan: Plan, found: dict[str, Any], new: Iterable[Mapping[str, Any]]) -> None:
     """Add counts to a record, and the record to the file."""
-    for of_part in new:
-        for part, value in of_part["problems"].items():
+    for update in new:
+        for part, value in update["problems"].items():
             found["problems"][part] = value
-            found["fronts"][part] |= of_part["fronts"][part]
+            found["fronts"][part] |= update["fronts"][part]
     records.add(plan.records, {name_of(plan, found["setting"], found.get("seed")): found})
 
 
 def thinned(column: Sequence[Any]) -> list[float | None]:
-    """At most `POINTS` values with four digits: the mean of each block of a column, without steps without a value."""
+    """At most `POINTS` values with four digits: the means of blocks of a column over the steps that have a value."""
     values = np.array([np.nan if not isinstance(v, int | float) else v for v in column], dtype=float)
     blocks = np.array_split(values, min(POINTS, len(values)))
     return [None if np.isnan(block).all() else float(f"{np.nanmean(block):.4g}") for block in blocks]
