@@ -516,6 +516,15 @@ def test_a_verifier_that_fails_wherever_it_is_asked_stops_the_run():
     assert "failed on all 8 responses; 8 others were cut off at the length limit; the log above says how" in line, line
 
 
+def test_failures_of_a_verifier_count_over_batches():
+    """With four numbers responses are cut, so few batches have enough failures to stop a run."""
+    Path("sightless.py").write_text("def grade(response, problem):\n    raise KeyError\n\ngrade.sees_truncated = False\n")
+    mix = ("--data.countdown.mix", "three", 0.5, "four", 0.5, "--run.seed", 1, "--sample.max_tokens", 18)
+    sizes = ("--train.batch_size", 2, "--train.mini_batch_size", 2, "--sample.group_size", 2, "--train.steps", 8)
+    line = fails("train", "tiny.toml", "--data.verifier", "sightless:grade", "--evaluate.problems", 0, *mix, *sizes)
+    assert re.search(r"failed on all (8|9|1\d) responses; \d+ others were cut off at the length limit", line), line
+
+
 def test_a_verifier_that_takes_the_known_answer_for_wrong_is_a_note():
     """Here it takes the Problem for the answer; nothing can say that this is not meant."""
     rows = [{"problem": f"{i} + 1?", "answer": str(1 + i)} for i in range(8)]

@@ -9,6 +9,7 @@ for each rollout step:
 """
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -72,7 +73,7 @@ class Trainer:
         )
         self.step = checkpoint.restore(saved[-1], self.policy, self.optimizer) if saved else 0
         self.state = checkpoint.read_state(saved[-1]) if saved else {}
-        self.has_graded = False
+        self.has_graded, self.early_grades = False, Counter[Grade | None]()
 
     def run(self) -> None:
         """Train to the last step of the recipe; every step appends a row to metrics.jsonl."""
@@ -248,12 +249,12 @@ class Trainer:
 
         Truncated responses do not count.
         """
-        grades = [rollout.grade for group in batch for rollout in group.rollouts]
-        self.has_graded = any(grade in DECIDED for grade in grades)
-        failed = sum(grade in (Grade.ERROR, Grade.TIMEOUT) for grade in grades)
-        if not self.has_graded and failed >= min(len(grades), MANY_FAILURES):
+        self.early_grades.update(rollout.grade for group in batch for rollout in group.rollouts)
+        self.has_graded = any(self.early_grades[grade] for grade in DECIDED)
+        failed, total = self.early_grades[Grade.ERROR] + self.early_grades[Grade.TIMEOUT], self.early_grades.total()
+        if not self.has_graded and failed >= min(total, MANY_FAILURES):
             verifiers = ", ".join(sorted({group.problem.verifier for group in batch}))
-            cut = f"; {len(grades) - failed} others were cut off at the length limit" if failed < len(grades) else ""
+            cut = f"; {total - failed} others were cut off at the length limit" if failed < total else ""
             raise DiverError(f"verifier {verifiers}: failed on all {failed} responses{cut}; the log above says how")
 
     def _evaluate(self, step: int, samples: int, bar: tqdm | None = None) -> dict[str, float]:
