@@ -518,7 +518,8 @@ def test_a_verifier_that_fails_wherever_it_is_asked_stops_the_run():
 
 def test_failures_of_a_verifier_count_over_batches():
     """With four numbers responses are cut, so few batches have enough failures to stop a run."""
-    Path("sightless.py").write_text("def grade(response, problem):\n    raise KeyError\n\ngrade.sees_truncated = False\n")
+    verifier = "def grade(response, problem):\n    raise KeyError\n\ngrade.sees_truncated = False\n"
+    Path("sightless.py").write_text(verifier)
     mix = ("--data.countdown.mix", "three", 0.5, "four", 0.5, "--run.seed", 1, "--sample.max_tokens", 18)
     sizes = ("--train.batch_size", 2, "--train.mini_batch_size", 2, "--sample.group_size", 2, "--train.steps", 8)
     line = fails("train", "tiny.toml", "--data.verifier", "sightless:grade", "--evaluate.problems", 0, *mix, *sizes)
