@@ -180,10 +180,10 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return {**base, **{k: merge(base[k], v) if k in tables else v for k, v in over.items()}}
 
 
-def refuse_without_effect(given: Any, names: Iterable[str], reason: str) -> None:
+def refuse_without_effect(instance: Any, names: Iterable[str], reason: str) -> None:
     """Raises ValueError if one of the settings `names` is not its default, because `reason` takes its effect away."""
-    defaults = {field.name: field.default for field in dataclasses.fields(given)}
-    if changed := [name for name in names if getattr(given, name) != defaults[name]]:
+    defaults = {field.name: field.default for field in dataclasses.fields(instance)}
+    if changed := [name for name in names if getattr(instance, name) != defaults[name]]:
         raise ValueError(f"{', '.join(changed)} would have no effect: {reason}")
 
 
@@ -205,15 +205,15 @@ def import_object(path: str, where: str) -> Any:
         raise DiverError(f"{where}: {path!r} cannot be imported ({type(error).__name__}: {error}){hint}") from error
 
 
-def check_callable(function: object, what: str, given: Iterable[Any], takes: str, of: str = "") -> None:
-    """Raises DiverError, which begins with `what`, unless the function can be called with the arguments `given`.
+def check_callable(function: object, what: str, arguments: Iterable[Any], takes: str, origin: str = "") -> None:
+    """Raises DiverError, which begins with `what`, unless the function can be called with `arguments`.
 
-    `takes` names its parameters, and `of` is added to "not a function".
+    `takes` names its parameters, and `origin` is added to "not a function".
     """
     if not callable(function):
-        raise DiverError(f"{what} is a {type(function).__name__}, not a function{of}")
+        raise DiverError(f"{what} is a {type(function).__name__}, not a function{origin}")
     try:
-        inspect.signature(function).bind(*given)
+        inspect.signature(function).bind(*arguments)
     except TypeError as error:
         raise DiverError(f"{what} must take {takes}: {error}") from None
     except ValueError:  # some functions written in C have no signature

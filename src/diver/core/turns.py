@@ -139,13 +139,13 @@ def content_text(content: Any, i: int) -> str:
     return "".join(str(part.get("text") or "") if isinstance(part, Mapping) else str(part) for part in content)
 
 
-def as_action(given: Any, where: str) -> Action:
+def as_action(action: Any, where: str) -> Action:
     """An action from its name, or from its name and arguments. Otherwise a ValueError, which begins with `where`."""
-    if isinstance(given, str):
-        return Action(given)
-    if isinstance(given, Sequence) and len(given) == 2 and isinstance(given[0], str):
-        return Action(given[0], normalised(given[1]))
-    raise ValueError(f"{where}: an action is a name, or a pair of name and arguments, not {given!r:.60}")
+    if isinstance(action, str):
+        return Action(action)
+    if isinstance(action, Sequence) and len(action) == 2 and isinstance(action[0], str):
+        return Action(action[0], normalised(action[1]))
+    raise ValueError(f"{where}: an action is a name, or a pair of name and arguments, not {action!r:.60}")
 
 
 def _called(message: Mapping[str, Any]) -> tuple[Action, ...]:

@@ -275,9 +275,9 @@ class Group:
         """A, float64 [G]."""
         return np.array([r.advantage for r in self.rollouts])
 
-    def only(self, kept: Iterable[bool]) -> Self | None:
-        """The group of the rollouts for which `kept` is True, in their order; None if there are none."""
-        rollouts = tuple(r for r, k in zip(self.rollouts, kept, strict=True) if k)
+    def only(self, selected: Iterable[bool]) -> Self | None:
+        """The group of the rollouts for which `selected` is True, in their order; None if there are none."""
+        rollouts = tuple(r for r, k in zip(self.rollouts, selected, strict=True) if k)
         return dataclasses.replace(self, rollouts=rollouts) if rollouts else None
 
     def joined(self, more: Self) -> Self:

@@ -251,15 +251,15 @@ def against(
 # ---- variants, each with the evaluations of its seeds
 
 
-def measured(found: Mapping[str, Runs]) -> list[tuple[Measure, dict[str, Values]]]:
+def measured(variants: Mapping[str, Runs]) -> list[tuple[Measure, dict[str, Values]]]:
     """Pass@k for the k of the evaluations, in per cent, then the distinct correct solutions of all samples, and the
     diversity of correct pairs if the evaluations have it. Solutions are counted as written if the verifier cannot
     decide whether two are the same.
 
     Each measure comes with its values, label -> seed -> problem, for the problems that have a value in every run.
     """
-    evaluations = [evaluation for by_seed in found.values() for evaluation in by_seed.values()]
-    samples, exact = evaluations[0]["samples"], _exact_solutions(found)
+    evaluations = [evaluation for by_seed in variants.values() for evaluation in by_seed.values()]
+    samples, exact = evaluations[0]["samples"], _exact_solutions(variants)
     measures = [Measure(f"pass@{k}", f"Pass@{k}", 100, best=True) for k in evaluations[0]["k"]]
     title = f"{'Distinct' if exact else WRITTEN}@{samples}"
     measures.append(Measure(f"distinct@{samples}", title, digits=2, best=True))
@@ -267,7 +267,7 @@ def measured(found: Mapping[str, Runs]) -> list[tuple[Measure, dict[str, Values]
         measures.append(Measure("pair_diversity", PAIRS[exact].capitalize(), 100))
     pairs: list[tuple[Measure, dict[str, Values]]] = []
     for measure in measures:
-        rows = {name: {seed: values(e, measure.name) for seed, e in runs.items()} for name, runs in found.items()}
+        rows = {name: {seed: values(e, measure.name) for seed, e in runs.items()} for name, runs in variants.items()}
         full = ~np.isnan([row for runs in rows.values() for row in runs.values()]).any(axis=0)
         if measure.name == "pair_diversity":
             measure = measure._replace(title=f"{measure.title} ({counted(int(full.sum()), 'problem')})")
@@ -275,38 +275,38 @@ def measured(found: Mapping[str, Runs]) -> list[tuple[Measure, dict[str, Values]
     return pairs
 
 
-def _exact_solutions(found: Mapping[str, Runs]) -> bool:
+def _exact_solutions(variants: Mapping[str, Runs]) -> bool:
     """Whether the verifiers of all evaluations can decide whether two solutions are the same."""
-    return all(evaluation.get("exact_solutions", True) for runs in found.values() for evaluation in runs.values())
+    return all(evaluation.get("exact_solutions", True) for runs in variants.values() for evaluation in runs.values())
 
 
-def levels(found: Mapping[str, Runs]) -> Table:
+def levels(variants: Mapping[str, Runs]) -> Table:
     """Each variant with its number of seeds: means over seeds and problems, with 95 % intervals over both."""
     columns: dict[Measure, Sequence[Cell]] = {}
-    for measure, values in measured(found):
-        estimates = [level(values[label], bounds_of(measure.name)) for label in found]
+    for measure, values in measured(variants):
+        estimates = [level(values[label], bounds_of(measure.name)) for label in variants]
         columns[measure] = estimates
         if measure.name == "pair_diversity":
-            effective = Measure("effective_solutions", EFFECTIVE[_exact_solutions(found)].capitalize(), digits=2)
+            effective = Measure("effective_solutions", EFFECTIVE[_exact_solutions(variants)].capitalize(), digits=2)
             columns[effective] = [effective_number(estimate.mean) for estimate in estimates]
-    return Table.of_columns("variant", starmap(with_seeds, found.items()), columns)
+    return Table.of_columns("variant", starmap(with_seeds, variants.items()), columns)
 
 
 def with_seeds(label: str, seeds: Collection[int]) -> str:
     return f"{label} ({counted(len(seeds), 'seed')})"
 
 
-def differences(found: Mapping[str, Runs], baseline: str) -> Table:
+def differences(variants: Mapping[str, Runs], baseline: str) -> Table:
     """Each trained variant minus the baseline, with the number of seeds that both have: over these and over problems.
 
     Unknown where they have no seed in common.
     """
-    others = _others(found, baseline)
+    others = _others(variants, baseline)
     columns = {
         measure._replace(sign="+", best=False): [
             difference(values[label], values[baseline], bounds_of(measure.name)) for label in others
         ]
-        for measure, values in measured(found)
+        for measure, values in measured(variants)
     }
     return Table.of_columns(f"minus {baseline}", starmap(with_seeds, others.items()), columns)
 
@@ -333,40 +333,42 @@ class Compared(NamedTuple):
     """Variant -> what its band says."""
 
 
-def compare_variants(found: Mapping[str, Runs], baseline: str | None = None) -> Compared:
+def compare_variants(variants: Mapping[str, Runs], baseline: str | None = None) -> Compared:
     """Each variant, and every trained variant against `baseline`.
 
     Args:
-        found: label -> seed -> evaluation; `BEFORE` labels the evaluations before training, if they are known.
+        variants: label -> seed -> evaluation; `BEFORE` labels the evaluations before training, if they are known.
         baseline: the label of a variant. By default the first trained variant; if there is only one, `BEFORE`.
     """
-    trained = [label for label in found if label != BEFORE]
-    baseline = baseline or (BEFORE if len(trained) == 1 and BEFORE in found else trained[0])
-    if baseline not in found:
-        raise DiverError(f"--baseline {baseline!r}: there is no such variant; there are {', '.join(map(repr, found))}")
-    changes = differences(found, baseline)
-    tables = {"levels": levels(found), "differences": changes}
+    trained = [label for label in variants if label != BEFORE]
+    baseline = baseline or (BEFORE if len(trained) == 1 and BEFORE in variants else trained[0])
+    if baseline not in variants:
+        raise DiverError(
+            f"--baseline {baseline!r}: there is no such variant; there are {', '.join(map(repr, variants))}"
+        )
+    changes = differences(variants, baseline)
+    tables = {"levels": levels(variants), "differences": changes}
     bands = {}
-    for label, seeds in _others(found, baseline).items():
-        before, after = ([found[variant][seed] for seed in sorted(seeds)] for variant in (baseline, label))
+    for label, seeds in _others(variants, baseline).items():
+        before, after = ([variants[variant][seed] for seed in sorted(seeds)] for variant in (baseline, label))
         if seeds and (band := over_k(before, after)):
             bands[label] = band
     words = {name: f"{name}, {band.about}: {band.text(name, baseline)}" for name, band in bands.items()}
     filled = {name: table for name, table in tables.items() if table.rows}
-    problems, passed = len(next(iter(found[baseline].values()))["per_problem"]), pass_estimates(changes)
+    problems, passed = len(next(iter(variants[baseline].values()))["per_problem"]), pass_estimates(changes)
     note = enough((f"{name} {changes.of}", e, problems) for name, by_k in passed.items() for e in by_k.values())
-    return Compared(found, filled, bands, [*left_out(found, baseline), *filter(None, [note])], words)
+    return Compared(variants, filled, bands, [*left_out(variants, baseline), *filter(None, [note])], words)
 
 
-def left_out(found: Mapping[str, Runs], baseline: str) -> list[str]:
+def left_out(variants: Mapping[str, Runs], baseline: str) -> list[str]:
     """A line for each variant that cannot be paired, and for each measure that leaves out problems."""
     lines = [
         f"{label} and {baseline} have no seed in common, so that nothing can be paired"
-        for label, runs in found.items()
-        if not runs.keys() & found[baseline].keys()
+        for label, runs in variants.items()
+        if not runs.keys() & variants[baseline].keys()
     ]
-    problems = len(next(iter(found[baseline].values()))["per_problem"])
-    for measure, values_of in measured(found):
+    problems = len(next(iter(variants[baseline].values()))["per_problem"])
+    for measure, values_of in measured(variants):
         omitted = problems - len(next(iter(values_of[baseline].values())))
         if omitted and measure.name != "pair_diversity":
             lines.append(
@@ -375,7 +377,7 @@ def left_out(found: Mapping[str, Runs], baseline: str) -> list[str]:
     return lines
 
 
-def _others(found: Mapping[str, Runs], baseline: str) -> dict[str, Collection[int]]:
+def _others(variants: Mapping[str, Runs], baseline: str) -> dict[str, Collection[int]]:
     """The trained variants besides the baseline, each with the seeds that both have."""
-    shared_seeds = {label: runs.keys() & found[baseline].keys() for label, runs in found.items()}
+    shared_seeds = {label: runs.keys() & variants[baseline].keys() for label, runs in variants.items()}
     return {label: seeds for label, seeds in shared_seeds.items() if label not in (baseline, BEFORE)}

@@ -94,8 +94,8 @@ def _first_value(text: str, start: int, end: int) -> _Place | None:
     return _Place(first[0].strip("$\\()[] "), first.end()) if first else None
 
 
-def _same(one: str, final: str, gold: str, correct: bool) -> bool:
+def _same(answer: str, final: str, gold: str, correct: bool) -> bool:
     """Whether two answers are the same: as texts, as numbers, or because both equal the reference answer."""
-    if plain(one) == plain(final) or compare(one, final) is Grade.CORRECT:
+    if plain(answer) == plain(final) or compare(answer, final) is Grade.CORRECT:
         return True
-    return correct and compare(one, known_answer(gold)) is Grade.CORRECT
+    return correct and compare(answer, known_answer(gold)) is Grade.CORRECT

@@ -259,9 +259,9 @@ def _last(pattern: re.Pattern[str], text: str, options: Mapping[str, str]) -> st
     return last
 
 
-def _is_another(found: re.Match[str], label: str, options: Mapping[str, str]) -> bool:
+def _is_another(match: re.Match[str], label: str, options: Mapping[str, str]) -> bool:
     """Whether the text beside a label is the label of another option, not the number in "(B) 5"."""
-    neighbour = found[1].upper()
+    neighbour = match[1].upper()
     is_label = neighbour in options if options else neighbour in (NUMBERS if label.isdigit() else UNLISTED)
     return is_label and neighbour != label
 

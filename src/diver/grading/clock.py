@@ -87,12 +87,12 @@ def compare(answer: str, gold: str) -> Grade | None:
     return Grade.WRONG if surely else None
 
 
-def _same_time(given: Time, known: Time) -> bool:
+def _same_time(stated: Time, wanted: Time) -> bool:
     """A time from 1:00 to 12:59 without a.m. or p.m. may be in either half of the day; 14:30 and 0:15 may not."""
-    if given[:2] == known[:2] or given.half == known.half:
-        return given[:2] == known[:2]
-    ambiguous = known if given.half else given
-    same_dial = given.minutes % 720 == known.minutes % 720 and given.seconds == known.seconds
+    if stated[:2] == wanted[:2] or stated.half == wanted.half:
+        return stated[:2] == wanted[:2]
+    ambiguous = wanted if stated.half else stated
+    same_dial = stated.minutes % 720 == wanted.minutes % 720 and stated.seconds == wanted.seconds
     return same_dial and 60 <= ambiguous.minutes < 13 * 60
 
 

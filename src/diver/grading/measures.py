@@ -21,8 +21,8 @@ _CODES = "|".join(TABLES["currencies"]["codes"].split())
 _SURE = "|".join(sorted(TABLES["units"]["sure"].split(), key=len, reverse=True))
 
 
-def _counted(found: re.Match[str]) -> str:
-    return f" \\times 10^{{{_FOREIGN_POWERS[found['count']]}}}" if found["count"] else ""
+def _counted(match: re.Match[str]) -> str:
+    return f" \\times 10^{{{_FOREIGN_POWERS[match['count']]}}}" if match["count"] else ""
 
 
 _UNITS = compiled(

@@ -31,11 +31,11 @@ def with_backslashes(text: str) -> str:
     return _PLAIN.sub(_with_backslash, text)
 
 
-def _with_backslash(found: re.Match[str]) -> str:
-    name = found["name"] or found["glued"] or found["before"]
-    if not name or (name in _CALLED and not found.string.startswith("(", found.end())):
-        return found[0]
-    return _NAMES[name] + ("" if found.string.startswith(("(", "^", "_", "{", "**"), found.end()) else " ")
+def _with_backslash(match: re.Match[str]) -> str:
+    name = match["name"] or match["glued"] or match["before"]
+    if not name or (name in _CALLED and not match.string.startswith("(", match.end())):
+        return match[0]
+    return _NAMES[name] + ("" if match.string.startswith(("(", "^", "_", "{", "**"), match.end()) else " ")
 
 
 def _called(text: str) -> str:

@@ -14,18 +14,18 @@ _CHOICE = r"(?:\\(?:mathrm|text|rm)\s?\{([CAP])\}|(?<![A-Za-z\\])([CAP])(?!\}))"
 _APPROXIMATELY = r"\\approx|\\sim(?:eq)?|\\cong|\\doteq|~|大?[约約](?:为|為|等于|等於)?|[Cc]a\."
 
 
-def _chosen(found: re.Match[str]) -> str:
+def _chosen(match: re.Match[str]) -> str:
     """The number of combinations, C, or of permutations, A or P."""
-    kind, *numbers = filter(None, found.groups())
+    kind, *numbers = filter(None, match.groups())
     n, k = map(int, numbers)
     if k > n:
-        return found[0]
+        return match[0]
     return rf"\binom{{{n}}}{{{k}}}" if kind == "C" else rf"\frac{{{n}!}}{{{n - k}!}}"
 
 
-def _remainder(found: re.Match[str]) -> str:
-    base, exponent, modulus = int(found[1]), int(found[2] or 1), int(found[3])
-    return str(pow(base, exponent, modulus)) if modulus else found[0]
+def _remainder(match: re.Match[str]) -> str:
+    base, exponent, modulus = int(match[1]), int(match[2] or 1), int(match[3])
+    return str(pow(base, exponent, modulus)) if modulus else match[0]
 
 
 def _repeating(decimal: re.Match[str]) -> str:

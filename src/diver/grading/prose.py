@@ -98,12 +98,12 @@ def is_expression(text: str) -> bool:
     return balanced and len(text) < LONGEST_SAID and bool(_EXPRESSION.fullmatch(with_backslashes(text)))
 
 
-def says(text: str, known: str) -> bool | None:
-    """Whether a text names the answer `known`, such as "even"; None if it names no answer or `known` is not a word.
+def says(text: str, answer: str) -> bool | None:
+    """Whether a text names `answer`, such as "even"; None if it names no answer or `answer` is not a word.
 
     It names what follows "the answer is", else the result of its last sentence: "Yes, ...", "[Yes]", "the sum is even".
     """
-    words = _WORDS.fullmatch(known.strip())
+    words = _WORDS.fullmatch(answer.strip())
     wanted = _plain(words[1]) if words else ""
     if not (len(wanted) > 2 or wanted in _DECISIONS or _CLOSED.fullmatch(wanted)):  # such as xy, a product
         return None

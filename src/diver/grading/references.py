@@ -42,17 +42,17 @@ class Reference(NamedTuple):
     """Why this verifier grades it, as the end of a sentence."""
 
 
-def answer_and_verifier(prompt: str, given: str, origin: str, options: Any = None) -> Reference:
+def answer_and_verifier(prompt: str, reference: str, origin: str, options: Any = None) -> Reference:
     """Find the reference answer in the answer column of a row, and the verifier for it.
 
     Args:
         prompt: The question, which may list options.
-        given: The content of the answer column, an answer or a complete solution.
+        reference: The content of the answer column, an answer or a complete solution.
         origin: Names of the data; GSM8K's answers are graded by "gsm8k".
         options: The options outside the question, if the row has any (see `options_in`).
     """
-    answer = final_answer(given)
-    if _GSM8K.search(given) or _CALCULATION.search(given) or "gsm8k" in origin.lower():
+    answer = final_answer(reference)
+    if _GSM8K.search(reference) or _CALCULATION.search(reference) or "gsm8k" in origin.lower():
         return Reference(answer, "gsm8k", "the data is GSM8K's or its like")
     problem = Problem("", prompt, answer, meta={} if options is None else {"options": options})
     if reason := _why_choice(problem, in_column=options is not None):
@@ -88,24 +88,24 @@ def is_letter(answer: str, small: bool = False) -> bool:
     return bool(is_label) and chosen(answer, {}) is not None
 
 
-def final_answer(given: str) -> str:
+def final_answer(solution: str) -> str:
     """The final answer of a reference that is a complete solution; else the reference itself."""
-    if _GSM8K.search(given):
-        return after_hashes(given)
-    statement = stated(given)
+    if _GSM8K.search(solution):
+        return after_hashes(solution)
+    statement = stated(solution)
     if statement and statement.finished and not statement.prose:
-        return statement.readings[0].strip() or given.strip()
-    *before, last = given.strip().splitlines() or [""]
+        return statement.readings[0].strip() or solution.strip()
+    *before, last = solution.strip().splitlines() or [""]
     if before and (match := _LAST_LINE.fullmatch(last.strip())):
         return match["answer"].strip()
     stripped = bare(last)
-    return given.strip() if stripped == last.strip() else stripped.rstrip(".。").strip() or given.strip()
+    return solution.strip() if stripped == last.strip() else stripped.rstrip(".。").strip() or solution.strip()
 
 
-def after_hashes(given: str) -> str:
+def after_hashes(text: str) -> str:
     """What follows the last "####", as in GSM8K; else the text."""
-    gsm8k = _GSM8K.search(given)
-    return gsm8k[1].strip() if gsm8k else given.strip()
+    gsm8k = _GSM8K.search(text)
+    return gsm8k[1].strip() if gsm8k else text.strip()
 
 
 def by_index(problems: Sequence[Problem]) -> tuple[dict[int, Problem], int | None]:

@@ -67,8 +67,8 @@ _FONT = r"\\(?:text|mathrm|mbox|textrm)\s?\{"
 _NAMED_BASE = rf"(?:base[\s-]?)?\(?({_BASE})\)?\s?"
 
 
-def _based(found: re.Match[str]) -> str:
-    numeral, base = (group for group in found.groups() if group)
+def _based(match: re.Match[str]) -> str:
+    numeral, base = (group for group in match.groups() if group)
     return f"{numeral}_{{{_BASES.get(base, base)}}}"
 
 

@@ -78,16 +78,16 @@ def differ(gold: Any, answer: Any) -> bool:
         return False
 
 
-def _same_statement(known: Statement, given: Statement, same: Callable[[Any, Any], bool]) -> bool:
-    unmatched = list(given.names)
-    for name in known.names:
+def _same_statement(wanted: Statement, stated: Statement, same: Callable[[Any, Any], bool]) -> bool:
+    unmatched = list(stated.names)
+    for name in wanted.names:
         match = next((candidate for candidate in unmatched if same(name, candidate)), None)
         if match is None:
             return False
         unmatched.remove(match)
-    if known.value is None or given.value is None:
-        return not unmatched and known.value is given.value
-    return not unmatched and same(known.value, given.value)
+    if wanted.value is None or stated.value is None:
+        return not unmatched and wanted.value is stated.value
+    return not unmatched and same(wanted.value, stated.value)
 
 
 def _terms(expression: Any) -> list[Any]:

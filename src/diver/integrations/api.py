@@ -161,19 +161,19 @@ def _outcome(i: int, outcome: Any) -> float:
         raise ValueError(f"row {i}: an outcome is true, false or a number, not {outcome!r:.60}") from None
 
 
-def _unknown_ends(method: Method, given: Mapping[str, Sequence[Any]]) -> str:
+def _unknown_ends(method: Method, columns: Mapping[str, Sequence[Any]]) -> str:
     """The warning for a method that reads texts without `answer_ends` or `truncated`; empty if nothing is missing.
 
     A response that ends with its only box has no text after its answer, and was not cut.
     """
-    texts = given["responses"]
+    texts = columns["responses"]
     if "responses" not in method.needs or all(isinstance(t, str) and ENDS_WITH_BOX.match(t) for t in texts):
         return ""
     shaping = getattr(method, "shaping", None)
     notes = []
-    if "answer_ends" not in given and method.diversity.until == "answer":
+    if "answer_ends" not in columns and method.diversity.until == "answer":
         notes.append("without `answer_ends` the diversity of whole responses is measured, with text after the answer")
-    if "truncated" not in given and shaping and shaping.condition == "correct-finished":
+    if "truncated" not in columns and shaping and shaping.condition == "correct-finished":
         notes.append("without `truncated` every response counts as finished")
     return f"method {method.name!r}: {'; '.join(notes)}" if notes else ""
 

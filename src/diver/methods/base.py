@@ -300,14 +300,14 @@ class Method:
         """
         return self.replay.replayed(state, problems, progress.step) if self.replay.alpha else []
 
-    def reweighed(self, found: Sequence[Group], now: Sequence[Group]) -> list[Group]:
+    def reweighed(self, replayed: Sequence[Group], now: Sequence[Group]) -> list[Group]:
         """The replayed groups with their advantages in the update.
 
         Args:
-            found: the groups that `replayed` returned.
+            replayed: the groups that `replayed` returned.
             now: the same groups with the log-probs of the policy before the update.
         """
-        return admitted(found, now, self.replay.max_drift)
+        return admitted(replayed, now, self.replay.max_drift)
 
     def limited(self, max_tokens: int) -> Self:
         """This method with the length limit `max_tokens` in its `overlong` penalty, if it has one without a limit.
@@ -426,10 +426,10 @@ class Method:
         means = [float(a.mean()) if a.size else 0.0 for a in token_advantages]
         return group.with_each(advantage=means, token_advantages=token_advantages, trained=[True] * len(group))
 
-    def _call(self, function: Callable[..., Any], group: Group, given: Any) -> Any:
+    def _call(self, function: Callable[..., Any], group: Group, argument: Any) -> Any:
         """Call a function of this method. An error in a file of the user becomes one line that names the file."""
         try:
-            return function(group, given)
+            return function(group, argument)
         except DiverError:
             raise
         except Exception as error:

@@ -85,9 +85,9 @@ class DphRl(ClipHigher):
             groups.append(Group(Problem(name, "", ""), tuple(rollouts), prompt_tokens=tuple(entry["prompt"].tolist())))
         return groups
 
-    def reweighed(self, found: Sequence[Group], now: Sequence[Group]) -> list[Group]:
+    def reweighed(self, replayed: Sequence[Group], now: Sequence[Group]) -> list[Group]:
         result = []
-        for start, group in zip(found, now, strict=True):
+        for start, group in zip(replayed, now, strict=True):
             pairs = zip(start.rollouts, group.rollouts, strict=True)
             ratios = [np.asarray(new.logprobs, np.float64) - np.asarray(old.logprobs, np.float64) for old, new in pairs]
             advantages = [-self.coef * self._slope(ratio) for ratio in ratios]

@@ -139,16 +139,16 @@ def _loss(method: Method, table: dict[str, Any]) -> PolicyLoss:
     return read(type(base), merge(dataclasses.asdict(base), {**table, "name": name}), "method.loss")
 
 
-def _find(name: str, known: Mapping[str, Callable[[], T]], base: type[T], where: str) -> Callable[[], T]:
+def _find(name: str, loaders: Mapping[str, Callable[[], T]], base: type[T], where: str) -> Callable[[], T]:
     if not isinstance(name, str):
         raise DiverError(f"{where}: must be a name, not {name!r:.60}")
     if ":" in name:
         return checked(import_object(name, where), name, base, where)
-    if name not in known:
+    if name not in loaders:
         if base is Method:
             check_studies(ADDED, name, f"{where} = {name!r}")
-        choose(name, known, where)
-    return known[name]
+        choose(name, loaders, where)
+    return loaders[name]
 
 
 def checked(cls: Any, path: str, base: type[T], where: str) -> type[T]:

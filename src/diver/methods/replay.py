@@ -162,11 +162,11 @@ def solution_of(rollout: Rollout) -> str:
     return hashlib.blake2b("\n".join([rollout.key or "", *sorted(written)]).encode(), digest_size=16).hexdigest()
 
 
-def admitted(found: Sequence[Group], now: Sequence[Group], max_drift: float) -> list[Group]:
+def admitted(replayed: Sequence[Group], now: Sequence[Group], max_drift: float) -> list[Group]:
     """The replayed groups `now`, where a response that has drifted further than `max_drift` has advantage 0.
 
     Args:
-        found: the groups with the log-probs that their responses had when they were found.
+        replayed: the groups with the log-probs that their responses had when they were found.
         now: the same groups with the log-probs of the policy before the update.
         max_drift: maximum mean of the squared difference over the tokens of a response; 0 is no limit.
     """
@@ -174,13 +174,13 @@ def admitted(found: Sequence[Group], now: Sequence[Group], max_drift: float) -> 
         return [*now]
     return [
         group.with_each(advantage=[r.advantage * (_drift(old, r) <= max_drift) for old, r in pairs])
-        for before, group in zip(found, now, strict=True)
+        for before, group in zip(replayed, now, strict=True)
         for pairs in [[*zip(before.rollouts, group.rollouts, strict=True)]]
     ]
 
 
-def _drift(found: Rollout, now: Rollout) -> float:
-    before, after = (np.asarray(rollout.logprobs, np.float64) for rollout in (found, now))
+def _drift(replayed: Rollout, now: Rollout) -> float:
+    before, after = (np.asarray(rollout.logprobs, np.float64) for rollout in (replayed, now))
     return float(((after - before) ** 2).mean())
 
 

@@ -177,7 +177,9 @@ def remarks(sources: Sequence[Source]) -> list[str]:
 # ---- curves
 
 
-def curves(runs: Sequence[Run], metrics: Sequence[pd.DataFrame], found: Sequence[Sequence[Alert]]) -> dict[str, Any]:
+def curves(
+    runs: Sequence[Run], metrics: Sequence[pd.DataFrame], run_alerts: Sequence[Sequence[Alert]]
+) -> dict[str, Any]:
     """The panels as the page draws them, see `diver.pages.curves`."""
     tables = [run.table for run in runs]
     distinct = shared_ks(tables, "distinct")
@@ -187,7 +189,7 @@ def curves(runs: Sequence[Run], metrics: Sequence[pd.DataFrame], found: Sequence
         *(Panel(metric, **entry) for metric, entry in SHOWN["rollouts"].items()),
     ]
     steps = max([1, *(int(m.index[-1]) for m in metrics if len(m))])
-    return {"steps": steps, "panels": drawn(panels, lambda panel: _lines(panel, metrics), found), "more": []}
+    return {"steps": steps, "panels": drawn(panels, lambda panel: _lines(panel, metrics), run_alerts), "more": []}
 
 
 def _lines(panel: Panel, metrics: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:

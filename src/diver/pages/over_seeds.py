@@ -186,15 +186,15 @@ def compare_runs(variants: Mapping[str, Mapping[int, RunRecord]], baseline: str 
     return compared._replace(notes=[*notes(variants), *compared.notes])
 
 
-def draw(found: Mapping[str, Runs], *paths: Path) -> None:
+def draw(variants: Mapping[str, Runs], *paths: Path) -> None:
     """Pass@k against k: one line per variant, with its 95 % interval over seeds and problems as a band.
 
     The policy before training is grey, so that each variant has the same colour here and in `draw_curves`.
     """
-    colours = itertools.chain([GREY] if BEFORE in found else [], itertools.cycle(COLOURS))
+    colours = itertools.chain([GREY] if BEFORE in variants else [], itertools.cycle(COLOURS))
     with drawing(*paths, size=(6.4, 4.2)) as figure:
         axes = figure.add_subplot()
-        for (label, by_k), colour in zip(pass_estimates(levels(found)).items(), colours, strict=False):
+        for (label, by_k), colour in zip(pass_estimates(levels(variants)).items(), colours, strict=False):
             ks, (mean, low, high) = [*by_k], 100 * np.transpose([*by_k.values()])
             axes.plot(ks, mean, color=colour, marker="o", markersize=3, linewidth=1.5, label=label)
             axes.fill_between(ks, low, high, color=colour, alpha=0.12, linewidth=0)

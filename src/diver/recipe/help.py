@@ -94,10 +94,10 @@ def listed(
     return lines
 
 
-def tables(known: Iterable[Option]) -> dict[str, list[Option]]:
+def tables(members: Iterable[Option]) -> dict[str, list[Option]]:
     """The options by table, under its name and the first sentence of its class; options without a table come first."""
     by_table: dict[str, list[Option]] = {"options:": []}
-    for option in known:
+    for option in members:
         table, dot, _ = option.key.rpartition(".")
         summary = SENTENCE.split(" ".join((inspect.getdoc(option.owner) or "").split()))[0]
         by_table.setdefault(f"{table}: {summary}" if dot else "options:", []).append(option)

@@ -26,7 +26,7 @@ CONTEXTS = frozenset((*COLUMNS["passages"], *COLUMNS["contexts"]))
 
 
 def grouped(
-    found: Iterable[Part], names: dict[str, str], notes: list[str], path: object, open_chars: float = float("inf")
+    read_parts: Iterable[Part], names: dict[str, str], notes: list[str], path: object, open_chars: float = float("inf")
 ) -> Iterator[Group]:
     """The groups of the parts of `path`, in the order of their first parts.
 
@@ -41,7 +41,7 @@ def grouped(
     prompts: dict[int, int] = {}  # id -> hash of its prompt; hashes save memory for many long prompts
     not_ids: set[str] = set()  # columns in which a value occurs with different prompts
     chars = 0
-    for part in found:
+    for part in read_parts:
         problem = part.group.problem
         origin = (problem.source, problem.meta.get("step"), problem.meta.get("by"), problem.id)
         waiting.setdefault((*origin, part.key), []).append(part._replace(key=""))  # a key may be long

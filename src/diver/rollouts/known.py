@@ -70,11 +70,11 @@ def without_reference(rollouts: Rollouts, grader: str) -> Iterator[str]:
         rollouts[:] = [group for group in rollouts if group.problem.answer.strip()]
 
 
-def _by_index(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reasoned]:
+def _by_index(rollouts: Rollouts, references: Sequence[Reasoned]) -> dict[int, Reasoned]:
     """Reference answers that count the options become letters, unless more responses say a number than choose an
     option."""
-    counted, start = by_index([problem for problem, _ in found])
-    texts = [(r.response, found[i][0]) for i in counted for r in rollouts[i].rollouts]
+    counted, start = by_index([problem for problem, _ in references])
+    texts = [(r.response, references[i][0]) for i in counted for r in rollouts[i].rollouts]
     numbers = sum((get_grader("math").final_answer(text, p) or "").isdecimal() for text, p in texts)
     if numbers > sum(get_grader("choice").final_answer(text, p) is not None for text, p in texts):
         return {}
@@ -82,9 +82,9 @@ def _by_index(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reason
     return {i: (problem, why) for i, problem in counted.items()}
 
 
-def _by_letters(rollouts: Rollouts, found: Sequence[Reasoned]) -> dict[int, Reasoned]:
+def _by_letters(rollouts: Rollouts, references: Sequence[Reasoned]) -> dict[int, Reasoned]:
     """A problem without options whose reference answer is a letter is multiple choice if most responses choose one."""
-    lettered = {i: p for i, (p, _) in enumerate(found) if p.verifier == "math" and is_letter(p.answer)}
+    lettered = {i: p for i, (p, _) in enumerate(references) if p.verifier == "math" and is_letter(p.answer)}
     texts = [r.response for i in lettered for r in rollouts[i].rollouts]
     no_problem = Problem("", "", "")
     chosen = sum(get_grader("choice").final_answer(text, no_problem) is not None for text in texts)

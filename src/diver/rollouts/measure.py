@@ -206,10 +206,10 @@ def paths_of(rollouts: Sequence[str]) -> dict[str, Path]:
     return paths
 
 
-def named_path(given: str) -> tuple[str, Path]:
+def named_path(text: str) -> tuple[str, Path]:
     """The name and the path of NAME=PATH, or of a path alone."""
-    name, path = given_name(given)
-    return name or (path.stem if path.is_file() else run_name(path) or given), path
+    name, path = given_name(text)
+    return name or (path.stem if path.is_file() else run_name(path) or text), path
 
 
 def table_of(tables: Mapping[str, ProblemTable]) -> Table:

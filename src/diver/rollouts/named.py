@@ -170,14 +170,14 @@ def _given(file: File, where: str, row: Row, turns: tuple[list[Any], list[Any]] 
     return {"choices": choices} if choices and completion else None
 
 
-def _problem_value(row: Row, names: Sequence[str], given: Any, turns: tuple[list[Any], list[Any]] | None) -> Any:
+def _problem_value(row: Row, names: Sequence[str], response: Any, turns: tuple[list[Any], list[Any]] | None) -> Any:
     """The first value that names the problem. If messages end with the response, it is the part before the response."""
     for name in present(row, names):
         value = value_at(row, name)
         if name == "messages" and turns is not None:
-            chat, texts = values.text(turns[1], "").strip(), given if isinstance(given, list) else [given]
+            chat, texts = values.text(turns[1], "").strip(), response if isinstance(response, list) else [response]
             # The response may be in another column, without its thought; or it may continue the chat.
-            is_response = given is value or given is turns[1]
+            is_response = response is value or response is turns[1]
             stripped = [text.strip() for text in texts if isinstance(text, str)]
             if is_response or any(text == chat or (text and chat.endswith(text)) for text in stripped):
                 value = turns[0] or None
@@ -233,7 +233,7 @@ def _outcome_reader(file: File) -> Callable[[str, Row], Any]:
 
 
 def _outcomes(
-    file: File, where: str, row: Row, given: Any, texts: Sequence[Any], outcome: Any
+    file: File, where: str, row: Row, response: Any, texts: Sequence[Any], outcome: Any
 ) -> Sequence[float | None]:
     """The outcome of each response, from the row or else from the object of the response.
 
@@ -249,7 +249,7 @@ def _outcomes(
             _note(file, "", "one outcome for several responses, which does not say whose it is: left out")
         outcome = [outcome if len(texts) == 1 else None] * len(texts)
     if len(outcome) != len(texts):
-        column = next((name for name in file.names["response"] if value_at(row, name) is given), "messages")
+        column = next((name for name in file.names["response"] if value_at(row, name) is response), "messages")
         raise DiverError(
             f"{where}: column {column!r} has {counted(len(texts), 'response')}, but there are {len(outcome)} outcomes; "
             "a chat is one response; write several as a list of texts or chats, or give --response"
@@ -420,11 +420,11 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str | int) and len(str(value)) <= LONGEST_NAME
 
 
-def _note(file: File, where: str, said: str, kind: str = "") -> None:
+def _note(file: File, where: str, text: str, kind: str = "") -> None:
     """Add a note once per file and `kind`, for the first row."""
     place = where or str(file.path)
-    if not any(note.startswith(str(file.path)) and note.endswith(kind or said) for note in file.notes):
-        file.notes.append(f"{place}: {said}")
+    if not any(note.startswith(str(file.path)) and note.endswith(kind or text) for note in file.notes):
+        file.notes.append(f"{place}: {text}")
 
 
 def _each_outcome(value: Any) -> bool:

@@ -148,13 +148,13 @@ def support_of(values: ArrayLike) -> int:
 
 
 def pair_columns(
-    kind: str, found: Sequence[Estimate | None], support: Sequence[int | None]
+    kind: str, estimates: Sequence[Estimate | None], support: Sequence[int | None]
 ) -> dict[Measure, Sequence[Cell]]:
     """The columns of a table on pairs of this kind: diversity, number of problems with pairs, effective number."""
-    columns: dict[Measure, Sequence[Cell]] = {column(kind): found, Measure(f"{kind}_problems", SUPPORT): support}
+    columns: dict[Measure, Sequence[Cell]] = {column(kind): estimates, Measure(f"{kind}_problems", SUPPORT): support}
     if title := EFFECTIVE_OF.get(kind):
         effective = Measure(f"{kind}_effective", title, digits=2)
-        columns[effective] = [effective_number(estimate.mean) if estimate else None for estimate in found]
+        columns[effective] = [effective_number(estimate.mean) if estimate else None for estimate in estimates]
     return columns
 
 

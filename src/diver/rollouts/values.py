@@ -98,13 +98,13 @@ def turns(value: Any, where: str) -> tuple[Turn, ...]:
     return parsed if any(not turn.by_policy or turn.actions for turn in parsed) else ()
 
 
-def _message(turn: Mapping[str, Any], own: bool) -> dict[str, Any]:
-    """A turn as `turns_of` reads it; `own` says that its text is part of the response."""
+def _message(turn: Mapping[str, Any], in_response: bool) -> dict[str, Any]:
+    """A turn as `turns_of` reads it; `in_response` says that its text is part of the response."""
     who, words = speaker(turn), turn_text(turn) or content_text(turn.get("output"))
     calls, content = (words and [words], "") if who in CALLERS else (turn.get("tool_calls"), words)
     return {
         **{name: turn[name] for name in CALLS if name in turn},
-        "role": POLICY if own or who in ASSISTANT | CALLERS | ITEMS.keys() else who,
+        "role": POLICY if in_response or who in ASSISTANT | CALLERS | ITEMS.keys() else who,
         "content": content,
         "tool_calls": calls or tool_uses(turn.get("content")),
         "reward": None if math.isnan(reward := number(turn.get("reward"))) else reward,

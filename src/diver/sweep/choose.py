@@ -143,9 +143,9 @@ class Verdict(NamedTuple):
         return "the baseline" if self.baseline_over_untrained.low > 0 and self.baseline.alpha else UNTRAINED
 
 
-def verdict(plan: Plan, found: Mapping[str, Policy], k: int) -> Verdict | None:
+def verdict(plan: Plan, by_label: Mapping[str, Policy], k: int) -> Verdict | None:
     """The verdict for k; None before the baseline and another setting have all records."""
-    best = {label: chosen for label, policy in found.items() if (chosen := policy.best(k))}
+    best = {label: chosen for label, policy in by_label.items() if (chosen := policy.best(k))}
     candidates = [label for label in best if label not in (UNTRAINED, plan.baseline)]
     if not candidates or not {UNTRAINED, plan.baseline} <= best.keys():
         return None
@@ -153,9 +153,9 @@ def verdict(plan: Plan, found: Mapping[str, Policy], k: int) -> Verdict | None:
     level = 1 - (1 - LEVEL) / (len(plan.settings) - 1)  # Bonferroni, also over the settings without a run yet
 
     def gained(more: str, less: str, level: float) -> Estimate:
-        return gain_at(found, more, less, (best[more][0], best[less][0]), k, level)
+        return gain_at(by_label, more, less, (best[more][0], best[less][0]), k, level)
 
-    gain, judged = gained(label, plan.baseline, level), found[label].values(HELD_OUT, best[label][0], k)
+    gain, judged = gained(label, plan.baseline, level), by_label[label].values(HELD_OUT, best[label][0], k)
     return Verdict(
         k,
         label,
@@ -180,7 +180,7 @@ def seeds_needed(gain: Estimate, seeds: int) -> int | None:
 
 
 def gain_at(
-    found: Mapping[str, Policy], more: str, less: str, pairs: tuple[Pair, Pair], k: int, level: float = LEVEL
+    by_label: Mapping[str, Policy], more: str, less: str, pairs: tuple[Pair, Pair], k: int, level: float = LEVEL
 ) -> Estimate:
     """`more` minus `less` on the held-out problems, each at a pair; unknown if one was not sampled at its pair.
 
@@ -188,16 +188,16 @@ def gain_at(
     """
     if pairs[0] == pairs[1] and not pairs[0].alpha:
         return SAME
-    mine, theirs = found[more].values(HELD_OUT, pairs[0], k), found[less].values(HELD_OUT, pairs[1], k)
+    mine, theirs = by_label[more].values(HELD_OUT, pairs[0], k), by_label[less].values(HELD_OUT, pairs[1], k)
     return difference(mine, theirs, BOUNDS, level)
 
 
-def cost(plan: Plan, found: Mapping[str, Policy], label: str) -> float:
+def cost(plan: Plan, by_label: Mapping[str, Policy], label: str) -> float:
     """The CPU seconds of a setting over those of the baseline, the mean ratio over the seeds of both; NaN if unknown.
 
     Seeds are paired, since runs of other seeds may have been made on another machine.
     """
-    mine, base = found[label].runs, found[plan.baseline].runs if plan.baseline in found else {}
+    mine, base = by_label[label].runs, by_label[plan.baseline].runs if plan.baseline in by_label else {}
     ratios = [
         mine[seed]["cpu_seconds"] / base[seed]["cpu_seconds"]
         for seed in mine.keys() & base.keys()

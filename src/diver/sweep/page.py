@@ -43,9 +43,9 @@ def write_page(plan: Plan) -> Path:
     return plan.out / "sweep.html"
 
 
-def facts(plan: Plan, found: Mapping[str, Policy]) -> dict[str, object]:
+def facts(plan: Plan, by_label: Mapping[str, Policy]) -> dict[str, object]:
     base = plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0])
-    untrained = next(iter(found[UNTRAINED].runs.values())) if UNTRAINED in found else {"fronts": {}}
+    untrained = next(iter(by_label[UNTRAINED].runs.values())) if UNTRAINED in by_label else {"fronts": {}}
     sizes = {part: len(next(iter(problems.values()), [])) for part, problems in untrained["fronts"].items()}
     return {
         "Recipe": plan.recipe,
@@ -57,26 +57,28 @@ def facts(plan: Plan, found: Mapping[str, Policy]) -> dict[str, object]:
     }
 
 
-def headline(plan: Plan, found: Mapping[str, Policy]) -> str:
+def headline(plan: Plan, by_label: Mapping[str, Policy]) -> str:
     """What to turn on at each k, in sentences; the full stop after the last is left out."""
-    verdicts = [v for k in plan.ks if (v := verdict(plan, found, k))]
+    verdicts = [v for k in plan.ks if (v := verdict(plan, by_label, k))]
     if not verdicts:
         return "Not finished: the baseline and another setting need all their runs"
     return ". ".join(f"At k = {v.k}: {advised(plan, v)}" for v in verdicts)
 
 
-def advised(plan: Plan, of: Verdict, between: str = ", ", pair: Callable[[Pair], str] = str) -> str:
+def advised(plan: Plan, decision: Verdict, between: str = ", ", pair: Callable[[Pair], str] = str) -> str:
     """The setting to turn on and its pair, or not to train."""
-    if of.advice == UNTRAINED:
+    if decision.advice == UNTRAINED:
         return "do not train"
-    label, best = (of.label, of.pair) if of.advice == of.label else (plan.baseline, of.baseline)
+    label, best = (
+        (decision.label, decision.pair) if decision.advice == decision.label else (plan.baseline, decision.baseline)
+    )
     return f"{label}{between}{pair(best)}"
 
 
-def sections(plan: Plan, found: Mapping[str, Policy]) -> list[Section]:
+def sections(plan: Plan, by_label: Mapping[str, Policy]) -> list[Section]:
     """All sections of the page, without those that have no row yet."""
-    verdicts = [v for k in plan.ks if (v := verdict(plan, found, k))]
-    parts = [_answer(plan, verdicts), _fronts_table(plan, found), _settings(plan, found), _runs(plan, found)]
+    verdicts = [v for k in plan.ks if (v := verdict(plan, by_label, k))]
+    parts = [_answer(plan, verdicts), _fronts_table(plan, by_label), _settings(plan, by_label), _runs(plan, by_label)]
     return [part for part in parts if len(part.rows) > 1]
 
 
@@ -107,21 +109,21 @@ def _answer(plan: Plan, verdicts: Sequence[Verdict]) -> Section:
     return Section("What to turn on", text, Table("k", measures, rows).text())
 
 
-def _settings(plan: Plan, found: Mapping[str, Policy]) -> Section:
+def _settings(plan: Plan, by_label: Mapping[str, Policy]) -> Section:
     """Every setting at its best pair for each k."""
     measures = [Measure("seeds"), Measure("CPU time", digits=2)]
     for k in plan.ks:
         measures += [Measure(f"k = {k}: alpha, T"), Measure(f"Pass@{k}", scale=100)]
         measures.append(Measure("minus baseline", scale=100, sign="+"))
     rows: dict[str, list[Cell]] = {}
-    for label, policy in found.items():
-        rows[label] = [None, None] if label == UNTRAINED else [len(policy.runs), cost(plan, found, label)]
+    for label, policy in by_label.items():
+        rows[label] = [None, None] if label == UNTRAINED else [len(policy.runs), cost(plan, by_label, label)]
         for k in plan.ks:
-            mine, base = policy.best(k), found[plan.baseline].best(k) if plan.baseline in found else None
+            mine, base = policy.best(k), by_label[plan.baseline].best(k) if plan.baseline in by_label else None
             rows[label] += [
                 _short(mine[0]) if mine else None,
                 mean(policy.values(HELD_OUT, mine[0], k)) if mine else None,
-                _gain(gain_at(found, label, plan.baseline, (mine[0], base[0]), k))
+                _gain(gain_at(by_label, label, plan.baseline, (mine[0], base[0]), k))
                 if mine and base and label != plan.baseline
                 else None,
             ]
@@ -132,10 +134,10 @@ def _settings(plan: Plan, found: Mapping[str, Policy]) -> Section:
     return Section("Every setting at its best", text, Table("setting", measures, rows).text())
 
 
-def _fronts_table(plan: Plan, found: Mapping[str, Policy]) -> Section:
+def _fronts_table(plan: Plan, by_label: Mapping[str, Policy]) -> Section:
     """Pass@k of all pairs of the grid, on the selection problems."""
     rows = []
-    for label, policy in found.items():
+    for label, policy in by_label.items():
         for pair in policy.pairs(SELECTION):
             if label != UNTRAINED and not pair.alpha:
                 continue
@@ -149,7 +151,7 @@ def _fronts_table(plan: Plan, found: Mapping[str, Policy]) -> Section:
     return Section(FRONTS, text, [header, *rows])
 
 
-def _runs(plan: Plan, found: Mapping[str, Policy]) -> Section:
+def _runs(plan: Plan, by_label: Mapping[str, Policy]) -> Section:
     """Every run with its steps, time and commit."""
     rows = [
         [
@@ -159,12 +161,12 @@ def _runs(plan: Plan, found: Mapping[str, Policy]) -> Section:
             DASH if not run.get("cpu_seconds") else f"{run['cpu_seconds']:,.0f}",
             str(run.get("commit") or "")[:8],
         ]
-        for label, policy in found.items()
+        for label, policy in by_label.items()
         if label != UNTRAINED
         for seed, run in policy.runs.items()
     ]
     header = ["setting", "seed", "steps", "CPU seconds", "commit"]
-    commands = sorted({c for policy in found.values() for run in policy.runs.values() if (c := run.get("command"))})
+    commands = sorted({c for policy in by_label.values() for run in policy.runs.values() if (c := run.get("command"))})
     planned = sum(len(setting.seeds) for setting in plan.settings)
     return Section("Runs", f"{len(rows)} of {planned} runs, by {'; '.join(commands)}", [header, *rows])
 
@@ -177,10 +179,10 @@ def _short(pair: Pair) -> str:
     return f"{pair.alpha:g}, {pair.temperature:g}"
 
 
-def figures(plan: Plan, found: Mapping[str, Policy]) -> str:
+def figures(plan: Plan, by_label: Mapping[str, Policy]) -> str:
     """A figure for each temperature: Pass@k of the smallest against that of the largest k, a line for each setting."""
     ks = min(plan.ks), max(plan.ks)
-    settings = {label: policy for label, policy in found.items() if label != UNTRAINED}
+    settings = {label: policy for label, policy in by_label.items() if label != UNTRAINED}
     drawn = ""
     for temperature in plan.temperatures:
         series = {label: points(policy, temperature, ks) for label, policy in settings.items()}

@@ -108,11 +108,11 @@ def record(plan: Plan, label: str, seed: int | None = None) -> dict[str, Any] | 
     return None if line is None else json.loads(line)
 
 
-def missing(plan: Plan, setting: Setting, found: Mapping[str, Any]) -> list[Pair]:
+def missing(plan: Plan, setting: Setting, stored: Mapping[str, Any]) -> list[Pair]:
     """The chosen pairs of a setting that are not yet sampled on the held-out problems; none before the choice."""
     if plan.measure:
         return []
-    sampled = found["fronts"][HELD_OUT]
+    sampled = stored["fronts"][HELD_OUT]
     wanted = pairs_of(plan, records.read(plan.records), setting.label)
     return [pair for pair in wanted if pair.alpha and key(pair) not in sampled]
 
@@ -218,13 +218,13 @@ def counts(
     return {"fronts": {part: fronts}, "problems": {part: digest(*(r["digest"] for r in next(iter(rows.values()))))}}
 
 
-def add(plan: Plan, found: dict[str, Any], new: Iterable[Mapping[str, Any]]) -> None:
+def add(plan: Plan, stored: dict[str, Any], new: Iterable[Mapping[str, Any]]) -> None:
     """Add counts to a record, and the record to the file."""
     for update in new:
         for part, value in update["problems"].items():
-            found["problems"][part] = value
-            found["fronts"][part] |= update["fronts"][part]
-    records.add(plan.records, {name_of(plan, found["setting"], found.get("seed")): found})
+            stored["problems"][part] = value
+            stored["fronts"][part] |= update["fronts"][part]
+    records.add(plan.records, {name_of(plan, stored["setting"], stored.get("seed")): stored})
 
 
 def thinned(column: Sequence[Any]) -> list[float | None]:

@@ -207,7 +207,7 @@ def _places(tokens: Tensor) -> Tensor:
 
 def _attend(
     parts: Sequence[Part],
-    own: Callable[..., tuple[Tensor, None]],
+    base_attention: Callable[..., tuple[Tensor, None]],
     module: Any,
     query: Tensor,
     key: Tensor,
@@ -220,5 +220,5 @@ def _attend(
     results = []
     for part in parts:
         rows = (x[places].transpose(1, 2) for x, places in ((q, part.queries), (k, part.keys), (v, part.keys)))
-        results.append(own(module, *rows, part.seen, **options)[0].flatten(0, 1)[part.tokens])
+        results.append(base_attention(module, *rows, part.seen, **options)[0].flatten(0, 1)[part.tokens])
     return torch.cat(results)[None], None

@@ -143,11 +143,11 @@ class GroupAdvantage:
         return [r.advantage for r in rollouts]
 
     def _trained(
-        self, sampled: Sequence[Group], progress: Progress, own: slice, inputs: Mapping[str, Any]
+        self, sampled: Sequence[Group], progress: Progress, local: slice, inputs: Mapping[str, Any]
     ) -> list[Rollout]:
         """This process's rollouts with their advantages; metrics and columns are logged."""
         groups = self.shaped(sampled, progress)
-        return self._logged(groups, self.reported(groups, progress), own, inputs)
+        return self._logged(groups, self.reported(groups, progress), local, inputs)
 
     def shaped(self, sampled: Sequence[Group], progress: Progress, state: State | None = None) -> list[Group]:
         """The groups as the method shapes them; groups without outcomes have the advantage 0."""
@@ -181,13 +181,13 @@ class GroupAdvantage:
         return metrics
 
     def _logged(
-        self, groups: Sequence[Group], metrics: Mapping[str, float], own: slice, inputs: Mapping[str, Any]
+        self, groups: Sequence[Group], metrics: Mapping[str, float], local: slice, inputs: Mapping[str, Any]
     ) -> list[Rollout]:
         """Give TRL (since 1.0) the metrics and the columns of its table of completions; return this process's rollouts.
 
         TRL keeps the last values of each column, so every call gives all columns, NaN where a value is unknown.
         """
-        rollouts = [r for group in groups for r in group.rollouts][own]
+        rollouts = [r for group in groups for r in group.rollouts][local]
         for callback, values in (("log_metric", metrics), ("log_extra", self.columns_of(rollouts))):
             for name, value in values.items() if callback in inputs else ():
                 inputs[callback](name, value)
@@ -200,13 +200,13 @@ class GroupAdvantage:
             **{n: [r.diversity.get(n, math.nan) for r in rollouts] for n in dict.fromkeys(self.method.metric_names)},
         }
 
-    def _evaluated(self, groups: Sequence[Group], own: slice, inputs: Mapping[str, Any]) -> list[float]:
+    def _evaluated(self, groups: Sequence[Group], local: slice, inputs: Mapping[str, Any]) -> list[float]:
         """This process's outcomes, NaN if no function grades a prompt. An evaluation has no advantages."""
         outcomes = np.concatenate([group.outcomes for group in groups])
         scored = [group for group in groups if not np.isnan(group.outcomes).any()]
         metrics = {"reward/outcome": float(np.nanmean(outcomes))} | sampling_metrics(scored) if scored else {}
-        self._logged(groups, metrics, own, inputs)
-        return outcomes[own].tolist()
+        self._logged(groups, metrics, local, inputs)
+        return outcomes[local].tolist()
 
     def _use(self, args: Any) -> None:
         """Use the configuration of the calling trainer, and check it."""

@@ -41,13 +41,13 @@ def is_training(trainer: Any) -> bool:
     return getattr(getattr(trainer, "model", None), "training", True)
 
 
-def check_trainer(trainer: Any, own: Any, wanted: Mapping[str, Any]) -> None:
-    """Raises DiverError if the trainer adds rewards of other functions to those of `own`, or has other values than
+def check_trainer(trainer: Any, reward_function: Any, wanted: Mapping[str, Any]) -> None:
+    """Raises DiverError if the trainer adds rewards beside those of `reward_function`, or has other values than
     `wanted`, which it copies from its GRPOConfig when it is created."""
     # TRL adds the get_reward of an environment to the weights of the trainer, not to those of the arguments.
     configured = getattr(trainer, "reward_weights", trainer.args.reward_weights)
     weights = [1.0] * len(trainer.reward_funcs) if configured is None else [float(weight) for weight in configured]
-    index = next((i for i, function in enumerate(trainer.reward_funcs) if function is own), 0)
+    index = next((i for i, function in enumerate(trainer.reward_funcs) if function is reward_function), 0)
     if names := {i: name_of(f) for i, f in enumerate(trainer.reward_funcs) if weights[i] and i != index}:
         raise DiverError(
             f"reward functions {', '.join(names.values())}: TRL would add their rewards to the advantage; read them "

@@ -80,11 +80,11 @@ class GroupOutcome(GroupAdvantage):
     began = 0.0  # when the first step began, if the method sampled before it
 
     def _trained(
-        self, sampled: Sequence[Group], progress: Progress, own: slice, inputs: Mapping[str, Any]
+        self, sampled: Sequence[Group], progress: Progress, local: slice, inputs: Mapping[str, Any]
     ) -> list[Rollout]:
         self.sampled, self.progress = sampled, progress
         pairs = [pair for group in sampled for pair in zip(group.rollouts, group.outcomes.tolist(), strict=True)]
-        return [rollout.replace(advantage=outcome) for rollout, outcome in pairs[own]]  # TRL gets this field
+        return [rollout.replace(advantage=outcome) for rollout, outcome in pairs[local]]  # TRL gets this field
 
     def restart(self) -> None:
         """Forget the batches so far: they belong to no step."""
@@ -328,17 +328,17 @@ class DiverTrainer(GRPOTrainer):
         padded["is_sampled"] = torch.tensor([[item.is_sampled] for item in items], device=batch.mask.device)
         return padded
 
-    def _scored(self, model: Any, part: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def _scored(self, model: Any, batch: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """log pi of each token and the entropy that the loss reads, [n, T] each."""
-        width, top_p = part["mask"].shape[1], self.outcome.method.loss.entropy_top_p
+        width, top_p = batch["mask"].shape[1], self.outcome.method.loss.entropy_top_p
         if top_p == 1:
-            inputs = model, part["ids"], part["attention"], width
+            inputs = model, batch["ids"], batch["attention"], width
             logprobs, entropies, _ = self._get_per_token_logps_and_entropies(*inputs, compute_entropy=True)
             return logprobs, entropies
         with self.accelerator.autocast():
-            logits = model(input_ids=part["ids"], attention_mask=part["attention"], logits_to_keep=width + 1).logits
+            logits = model(input_ids=batch["ids"], attention_mask=batch["attention"], logits_to_keep=width + 1).logits
         scores = (logits[:, -width - 1 : -1].float() / self.temperature).log_softmax(-1)
-        return scores.gather(-1, part["tokens"][..., None])[..., 0], entropy(scores, top_p)
+        return scores.gather(-1, batch["tokens"][..., None])[..., 0], entropy(scores, top_p)
 
     @torch.no_grad()
     def _scores(self, batch: Padded) -> tuple[Tensor, Tensor]:
@@ -368,13 +368,13 @@ class DiverTrainer(GRPOTrainer):
             anchor=self.state_of_method.get(ANCHOR),
         )
 
-    def _select(self, part: Mapping[str, Any]) -> None:
+    def _select(self, inputs: Mapping[str, Any]) -> None:
         """Mark the tokens that the loss selects, in this process's micro-batches of an optimizer step."""
-        loss, mask = self.outcome.method.loss, part["whole"]["mask"]
+        loss, mask = self.outcome.method.loss, inputs["whole"]["mask"]
         if self._step % self._each == 0 and not loss.selects_on_policy:  # the policy equals the sampler
             chosen = torch.zeros(int(mask.sum()), dtype=torch.bool, device=mask.device)
         else:
-            chosen = loss.select_tokens(self._tokens(part["whole"], part["uniform"]))
+            chosen = loss.select_tokens(self._tokens(inputs["whole"], inputs["uniform"]))
         selected = torch.zeros(mask.shape, dtype=chosen.dtype, device=mask.device).masked_scatter(mask, chosen)
         start = self._step % self.args.steps_per_generation
         assert self._buffered_inputs is not None
@@ -406,22 +406,22 @@ class DiverTrainer(GRPOTrainer):
             self._metrics["train"][name].append(figure / max(1.0, count))
         return total
 
-    def _loss_of(self, model: Any, part: Padded) -> tuple[Tensor, dict[str, Tensor]]:
+    def _loss_of(self, model: Any, batch: Padded) -> tuple[Tensor, dict[str, Tensor]]:
         """What some rows add to the loss, and sums over their sampled tokens; the first sum is the number of tokens."""
-        loss, mask, is_sampled = self.outcome.method.loss, part["mask"], part["is_sampled"]
-        logprobs, entropies = self._scored(model, part)
-        old = torch.where(part["old_logprobs"].isnan(), logprobs.detach(), part["old_logprobs"])
-        tokens = Tokens(logprobs, old, part["advantages"], entropies, mask, part.get("selected"))
+        loss, mask, is_sampled = self.outcome.method.loss, batch["mask"], batch["is_sampled"]
+        logprobs, entropies = self._scored(model, batch)
+        old = torch.where(batch["old_logprobs"].isnan(), logprobs.detach(), batch["old_logprobs"])
+        tokens = Tokens(logprobs, old, batch["advantages"], entropies, mask, batch.get("selected"))
         values, metrics = loss.forward(tokens)
-        values = values * part.get("correction", 1.0)
+        values = values * batch.get("correction", 1.0)
         figures = {"count": torch.ones_like(logprobs), "entropy": entropies}
         figures |= {name.replace("clip_fraction", "clip_ratio/region_mean"): metric for name, metric in metrics.items()}
         if loss.kl_coef:  # KL and entropy terms apply to sampled rollouts only
-            kl = kl_to_reference(logprobs, torch.where(is_sampled, part["reference"], logprobs.detach()))
+            kl = kl_to_reference(logprobs, torch.where(is_sampled, batch["reference"], logprobs.detach()))
             values, figures["kl"] = values + loss.kl_coef * kl, kl
         if loss.entropy_coef:
             values = values - loss.entropy_coef * entropies * is_sampled
-        total = (values.masked_fill(~mask, 0.0) * part["weight"][:, None]).sum()
+        total = (values.masked_fill(~mask, 0.0) * batch["weight"][:, None]).sum()
         sums = {n: f[mask & is_sampled].detach().float().sum() for n, f in figures.items()}
         # Gradients of several processes are averaged, and the weights are those of all rows.
         return total * self.accelerator.num_processes, sums
@@ -515,9 +515,9 @@ def _items(batch: Sequence[tuple[Group, Sequence[Columns]]], aggregation: str) -
     return map(Item, rows_of(groups, weights), (columns[r.index] for group, columns in batch for r in group.rollouts))
 
 
-def _trimmed(part: Padded) -> Padded:
+def _trimmed(rows: Padded) -> Padded:
     """The rows without the positions that are padding in all of them."""
-    all_columns = part["attention"].bool().any(0)
-    responses = all_columns[-part["mask"].shape[1] :]
+    all_columns = rows["attention"].bool().any(0)
+    responses = all_columns[-rows["mask"].shape[1] :]
     keep = {"ids": all_columns, "attention": all_columns}
-    return {name: c if name in OF_ROWS else c[:, keep.get(name, responses)] for name, c in part.items()}
+    return {name: c if name in OF_ROWS else c[:, keep.get(name, responses)] for name, c in rows.items()}
