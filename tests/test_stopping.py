@@ -30,7 +30,7 @@ from diver.sample.hf import HFGenerator, sample_groups
 from diver.sample.policy import load_policy, precision_note
 from diver.tasks import countdown
 from diver.train import checkpoint
-from diver.train.parallel import Run, run_all
+from diver.train.parallel import ParallelRun, run_all
 from diver.train.trainer import Trainer
 from diver.train.update import update
 
@@ -125,7 +125,8 @@ def test_a_run_that_fails_is_told_with_its_reason():
     has no time to write one."""
     endings = {"a": "raise RuntimeError('boom')", "b": "import os; os.kill(os.getpid(), 9)"}
     runs = [
-        Run(name, partial(exec, f"print('step 1', flush=True); {end}"), Path(name), 0) for name, end in endings.items()
+        ParallelRun(name, partial(exec, f"print('step 1', flush=True); {end}"), Path(name), 0)
+        for name, end in endings.items()
     ]
     with pytest.raises(DiverError) as failure:
         run_all(runs, Path("logs"), 1)
@@ -148,7 +149,7 @@ def test_steps_that_a_run_leaves_out_are_not_counted(monkeypatch):
     runs = []
     for name, steps in (("a", 2), ("b", 5)):
         Path(name).mkdir()
-        runs.append(Run(name, partial(exec, rows.format(name, steps)), Path(name), 5))
+        runs.append(ParallelRun(name, partial(exec, rows.format(name, steps)), Path(name), 5))
     run_all(runs, Path("logs"), 1)
     assert (bars[0].n, bars[0].total) == (7, 7)
 

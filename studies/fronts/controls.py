@@ -16,7 +16,7 @@ from diver.sweep import records
 from diver.sweep.choose import BOUNDS, Policy, key, scored
 from diver.sweep.plan import HELD_OUT, SELECTION, UNTRAINED, Plan
 from diver.sweep.run import add, counts, name_of, record
-from diver.train.parallel import Run, run_all
+from diver.train.parallel import ParallelRun, run_all
 
 CONTROLS = "controls"
 HALF, TRAINED = Pair(0.5, 0.6), Pair(1.0, 0.6)
@@ -27,7 +27,7 @@ def make_controls(plan: Plan, jobs: int) -> None:
     """Sample the earlier checkpoints of the baseline's runs that have a record and no controls yet."""
     base = plan.setting(plan.baseline)
     runs = [
-        Run(f"{CONTROLS}-{seed}", partial(make, plan, seed), plan.folder(base, seed), 0)
+        ParallelRun(f"{CONTROLS}-{seed}", partial(make, plan, seed), plan.folder(base, seed), 0)
         for seed in plan.seeds
         if record(plan, base.label, seed) and not record(plan, CONTROLS, seed)
     ]

@@ -12,7 +12,7 @@ from diver.core.run_folder import by_step
 from diver.recipe.flags import parse
 from diver.sweep.plan import Plan, Setting, slug
 from diver.sweep.run import record, sweep
-from diver.train.parallel import Run, run_all
+from diver.train.parallel import ParallelRun, run_all
 from trl_countdown.page import write_page
 from trl_countdown.study import load, plan
 
@@ -75,11 +75,11 @@ def is_trained(of: Plan, setting: Setting, seed: int) -> bool:
     return of.trained(setting, seed).train.steps in by_step(of.folder(setting, seed) / "checkpoints")
 
 
-def training(of: Plan, setting: Setting, seed: int) -> Run:
+def training(of: Plan, setting: Setting, seed: int) -> ParallelRun:
     """`diver train` with the engine of a setting."""
     folder = of.folder(setting, seed)
     words = [str(of.recipe), *setting.flags, f"--run.seed={seed}", f"--run.folder={folder}", "--evaluate.problems=0"]
-    return Run(
+    return ParallelRun(
         f"{slug(setting.label)}-{seed}-train", partial(command, words), folder, of.trained(setting, seed).train.steps
     )
 

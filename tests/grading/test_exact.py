@@ -2,7 +2,7 @@ import pytest
 
 from diver.core.types import Grade
 from diver.grading.equivalence import equivalent
-from diver.grading.exact import compare
+from diver.grading.exact import compare_exactly
 from diver.grading.mathematics import gold_texts
 
 
@@ -24,7 +24,7 @@ from diver.grading.mathematics import gold_texts
     ],
 )
 def test_per_cent_is_a_count_or_a_share_and_math_verify_decides_the_rest(answer, gold, grade):
-    assert compare(answer, gold) is grade
+    assert compare_exactly(answer, gold) is grade
     if grade is None:
         assert equivalent([rf"\boxed{{{answer}}}"], gold_texts(gold)) is False
 
@@ -40,9 +40,9 @@ def test_per_cent_is_a_count_or_a_share_and_math_verify_decides_the_rest(answer,
     ],
 )
 def test_fonts_and_units_do_not_matter(answer, gold, grade):
-    assert compare(answer, gold) is grade
+    assert compare_exactly(answer, gold) is grade
 
 
 def test_a_long_answer_is_compared_but_not_kept():
-    assert compare("7" * 10**6, "5") is None
-    assert compare("7" * 10**6, "7" * 10**6) is Grade.CORRECT
+    assert compare_exactly("7" * 10**6, "5") is None
+    assert compare_exactly("7" * 10**6, "7" * 10**6) is Grade.CORRECT

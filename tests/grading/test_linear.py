@@ -50,7 +50,7 @@ SCANNERS = [
     *(countdown.parse, lambda text: bounds.within(text, bounds.Bounds(length=10**9))),
     lambda text: bounds.bounded(bounds.PendingComparison((text,), ("5",)), bounds.Bounds(length=10**9)),
     *(measures.unit_free, names.with_backslashes, spelling.plain_signs),
-    lambda text: clock.compare(text, "9:30"),
+    lambda text: clock.compare_times(text, "9:30"),
     lambda text: deque(conditions.without_conditions("a_n = 2n, n \\geq 1", text), maxlen=0),
     *(prose.said, lambda text: prose.says(text, "even")),
     *(
@@ -58,7 +58,7 @@ SCANNERS = [
         for by in (GRADERS["math"], GRADERS["maze"], GRADERS["reasoning-gym"])
     ),
     lambda text: GRADERS["choice"].answer_end(text, OPTIONS, True),
-    lambda text: exact.compare(text, "5"),
+    lambda text: exact.compare_exactly(text, "5"),
     lambda text: echo.without_echoes(text, MATH),
     echo._tokens.__wrapped__,
     lambda text: GRADERS["math"].grade(text, MATH),

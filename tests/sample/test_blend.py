@@ -17,7 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from diver.core.files import lock
 from diver.core.types import DiverError
 from diver.sample import blend as module
-from diver.sample.blend import blend, check
+from diver.sample.blend import blend, check_blend
 from diver.tasks.testbeds import policy_folder
 
 PROMPT = torch.tensor([[5, 17, 42, 3, 99, 8, 61]])
@@ -252,11 +252,11 @@ def test_adapters_whose_effect_is_not_that_of_b_are_refused(ends, tmp_path):
         folder = adapters(tmp_path / str(i), of, config, **more)
         if said:
             with pytest.raises(DiverError, match=said):
-                check(base, folder)
+                check_blend(base, folder)
         else:
-            check(base, folder)
+            check_blend(base, folder)
     with pytest.raises(DiverError, match="name the model that was trained"):
-        check(adapters(tmp_path / "first", base), adapters(tmp_path / "second", "owner/name-on-the-hub"))
+        check_blend(adapters(tmp_path / "first", base), adapters(tmp_path / "second", "owner/name-on-the-hub"))
 
 
 def test_adapters_load_in_peft_with_the_scaled_product(ends, tmp_path):

@@ -12,7 +12,7 @@ from diver.core.types import DiverError
 from diver.evaluate.front import Pair
 from diver.sweep.choose import cost, pairs_of, policies, scored, seeds_needed, verdict
 from diver.sweep.plan import HELD_OUT, SELECTION, Plan, Setting
-from diver.sweep.run import check, thinned
+from diver.sweep.run import check_records, thinned
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "quickstart.toml"  # it evaluates at temperature 0.6
 SAMPLES = 4
@@ -203,4 +203,4 @@ def test_a_record_of_another_number_of_samples_is_refused(tmp_path):
     of = plan("a", records=tmp_path / "records.jsonl.gz")
     records.add(of.records, {"a/seed_0": record("a", 0, selection={}) | {"samples": 8, "recipe": {}}})
     with pytest.raises(DiverError, match="has 8 samples, not 4"):
-        check(of)
+        check_records(of)

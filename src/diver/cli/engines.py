@@ -36,9 +36,9 @@ def by_trl(recipe: Recipe, args: Sequence[str], *, dry_run: bool) -> None:
     if dry_run:
         print(*notes_of(recipe), sep="\n", file=sys.stderr)
         if installed:
-            from diver.integrations.trl.run import check
+            from diver.integrations.trl.run import check_arguments
 
-            check(recipe)
+            check_arguments(recipe)
         print(json.dumps({"GRPOConfig": fields, "LoraConfig": adapters(recipe)}, indent=2))
         checked = "checked by the TRL installed here" if installed else "not checked: TRL is not installed here"
         print(f"\n{checked}\nnot in GRPOConfig:\n{table('trl', elsewhere=True)}")

@@ -17,12 +17,12 @@ def command(args: Sequence[str]) -> None:
     from diver.sweep.page import write_page
     from diver.sweep.pilot import at_equal_time, estimate, pilot
     from diver.sweep.plan import HELD_OUT
-    from diver.sweep.run import check, sweep
+    from diver.sweep.run import check_records, sweep
 
     arguments = parse_arguments(SweepArguments, args, "diver sweep", COMMON)
     plan = make_plan(arguments, args)
     if arguments.equal == "steps":  # else `sweep` checks, since the steps are not known before the pilot
-        check(plan)
+        check_records(plan)
     for note in plan.problems(plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0]))[HELD_OUT].notes:
         print(note, file=sys.stderr)
     costs = pilot(plan)

@@ -187,7 +187,7 @@ def is_finished(recipe: Recipe, folder: RunFolder) -> bool:
 def train_seeds(arguments: TrainArguments) -> None:
     """Make a run for each seed, in parallel, then print their means and intervals over seeds and problems."""
     from diver.cli.compare import command as compare
-    from diver.train.parallel import Run, run_all
+    from diver.train.parallel import ParallelRun, run_all
 
     folder, template = arguments.recipe.folder, arguments.recipe.run
     seeds = {seed: str(folder / f"seed_{seed}") for seed in parse_seeds(arguments.seeds or "")}
@@ -208,7 +208,7 @@ def train_seeds(arguments: TrainArguments) -> None:
         print("# Each run has a seed and a folder of its own:", *(f"#   {r.folder}" for r in recipes), sep="\n")
         return
     run_all(
-        [Run(r.folder.name, partial(train, r), r.folder, r.train.steps, console(r.folder)) for r in recipes],
+        [ParallelRun(r.folder.name, partial(train, r), r.folder, r.train.steps, console(r.folder)) for r in recipes],
         folder,
         arguments.jobs,
     )

@@ -86,10 +86,10 @@ def evaluate_front(
     Raises:
         DiverError: The models cannot be blended. It is raised before anything is sampled.
     """
-    from diver.sample.blend import check, model_folder
+    from diver.sample.blend import check_blend, model_folder
 
     if any(pair.alpha not in (0, 1) for pair in pairs):
-        check(model_folder(base), model_folder(trained))
+        check_blend(model_folder(base), model_folder(trained))
     model_config = dataclasses.replace(
         config, run=None, step=None, alphas="", temperatures="", base="", model=trained.path, out=out
     )

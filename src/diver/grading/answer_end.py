@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from diver.core.types import Grade
 from diver.grading import extraction
-from diver.grading.exact import compare, plain
+from diver.grading.exact import compare_exactly, plain
 from diver.grading.extraction import NUMBER, Span, after_thought, known_answer, stated, unboxed
 from diver.grading.prose import DELIMITED, statements
 
@@ -96,6 +96,6 @@ def _first_value(text: str, start: int, end: int) -> _Place | None:
 
 def _same(answer: str, final: str, gold: str, correct: bool) -> bool:
     """Whether two answers are the same: as texts, as numbers, or because both equal the reference answer."""
-    if plain(answer) == plain(final) or compare(answer, final) is Grade.CORRECT:
+    if plain(answer) == plain(final) or compare_exactly(answer, final) is Grade.CORRECT:
         return True
-    return correct and compare(answer, known_answer(gold)) is Grade.CORRECT
+    return correct and compare_exactly(answer, known_answer(gold)) is Grade.CORRECT

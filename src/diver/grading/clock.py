@@ -69,7 +69,7 @@ class Date(NamedTuple):
     sure: bool
 
 
-def compare(answer: str, gold: str) -> Grade | None:
+def compare_times(answer: str, gold: str) -> Grade | None:
     """correct or wrong if one of the two is a time or a date, which the other must equal; else None."""
     if min(len(answer), len(gold)) > LONGEST:
         return None

@@ -24,7 +24,7 @@ _FONT = re.compile(r"\\(?:text(?:bf|it|rm|sf|normal)?|math(?:rm|bf|sf|it)|mbox)\
 _BASED = re.compile(r"(-?[0-9A-Za-z]+)_\{?(\d+)\}?")
 
 
-def compare(answer: str, gold: str) -> Grade | None:
+def compare_exactly(answer: str, gold: str) -> Grade | None:
     """correct or wrong; None if it takes algebra."""
     return (_compared if len(answer) <= LONGEST else _compared.__wrapped__)(answer, gold)
 
@@ -41,7 +41,7 @@ def _compared(answer: str, gold: str) -> Grade | None:
     words = _worded(a), _worded(g)
     if words[0] == words[1] and "\\" not in words[0]:  # `even` is `\text{even}`; math-verify minds the font
         return Grade.CORRECT
-    if grade := clock.compare(*words):
+    if grade := clock.compare_times(*words):
         return grade
     (x, x_percent), (y, y_percent) = quantity(a), quantity(g)
     if x is None or y is None:

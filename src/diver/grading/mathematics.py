@@ -30,7 +30,7 @@ from diver.grading import answer_end, prose
 from diver.grading.base import Grader, PendingCall, defer
 from diver.grading.bounds import PendingComparison
 from diver.grading.echo import is_echo, without_echoes
-from diver.grading.exact import compare, plain
+from diver.grading.exact import compare_exactly, plain
 from diver.grading.extraction import (
     NUMBER,
     TAIL,
@@ -121,8 +121,8 @@ def _of_free_text(tail: str, problem: Problem) -> Grade | PendingComparison:
     golds, number = gold_texts(gold), prose.picked_number(tail)
     if number and number in (numbers := last_number(tail)[0].split(", ")) and len(numbers) > 1:
         return _settle([", ".join(numbers)], problem)  # "5, or maybe 6"
-    settled = compare(number, reference) if number else None
-    if Grade.CORRECT in (settled, compare(tail, reference)):
+    settled = compare_exactly(number, reference) if number else None
+    if Grade.CORRECT in (settled, compare_exactly(tail, reference)):
         return Grade.CORRECT
     if "\n" in tail or len(tail) > 256 or _DELIMITER.search(tail) or len(WORD.findall(tail)) > 2:
         return settled or PendingComparison((tail,), golds)
@@ -138,7 +138,7 @@ def _settle(answers: Sequence[str], problem: Problem) -> Grade | PendingComparis
     if not any(plain(answer) for answer in answers):
         return Grade.NO_ANSWER
     answers = [answer for answer in answers if not is_echo(answer, problem)]
-    grades = [compare(answer, known_answer(gold)) for answer in answers]
+    grades = [compare_exactly(answer, known_answer(gold)) for answer in answers]
     if Grade.CORRECT in grades:
         return Grade.CORRECT
     if all(grade is Grade.WRONG for grade in grades):

@@ -21,7 +21,7 @@ NAME = "diver"  # name of the estimator
 SEAM = SEAMS["SkyRL"]
 
 
-def check(method: Method, config: Any) -> None:
+def check_config(method: Method, config: Any) -> None:
     """Raises DiverError if `config`, SkyRL's SkyRLTrainConfig, would change the advantages or has another loss than
     the method."""
     loss = method.loss

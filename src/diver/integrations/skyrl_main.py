@@ -17,7 +17,7 @@ from skyrl.train.utils.utils import initialize_ray
 
 from diver.core.types import Progress
 from diver.integrations.configured import configured
-from diver.integrations.skyrl import NAME, SEAM, check, groups_of, outcomes_of, token_rewards
+from diver.integrations.skyrl import NAME, SEAM, check_config, groups_of, outcomes_of, token_rewards
 from diver.methods import Method
 
 
@@ -62,7 +62,7 @@ def main() -> None:
     words = [word for word in sys.argv[1:] if not word.startswith("trainer.override_entrypoint=")]
     config = SkyRLTrainConfig.from_cli_overrides(words)
     method = SEAM.usable(configured().method)
-    check(method, config)
+    check_config(method, config)
     validate_cfg(config)
     initialize_ray(config)
     ray.get(run.remote(config, method))

@@ -45,7 +45,7 @@ NO_ALERTS = (
 )
 
 
-class Run(NamedTuple):
+class Series(NamedTuple):
     """The responses of a path, or of one value of --by in it. `table` has one row per group, by step."""
 
     name: str
@@ -60,7 +60,7 @@ class Run(NamedTuple):
         return means.rename(index=int).dropna(axis=1, how="all")
 
 
-def runs_of(sources: Sequence[Source]) -> list[Run]:
+def runs_of(sources: Sequence[Source]) -> list[Series]:
     """The runs of all sources, in the order of their first responses."""
     import pandas as pd
 
@@ -70,11 +70,11 @@ def runs_of(sources: Sequence[Source]) -> list[Run]:
         for by, rows in tables:
             name = source.name if len(tables) == 1 else f"{source.name}: {by}" if len(sources) > 1 else by
             steps = pd.concat([step_rows for _, step_rows in rows.groupby("step", sort=False, dropna=False)])
-            runs.append(Run(name, source, by, steps))
+            runs.append(Series(name, source, by, steps))
     return runs
 
 
-def summary(runs: Sequence[Run]) -> Table:
+def summary(runs: Sequence[Series]) -> Table:
     """One row per run."""
     tables = [run.table for run in runs]
     estimated = [
@@ -121,7 +121,7 @@ def render(sources: Sequence[Source], groups: int, threshold: float, version: st
     return page.document(" · ".join(source.name for source in sources), parts, data)
 
 
-def _head(runs: Sequence[Run], sources: Sequence[Source]) -> str:
+def _head(runs: Sequence[Series], sources: Sequence[Source]) -> str:
     steps = sorted({int(step) for run in runs for step in run.table["step"].dropna()})
     outcomes = dict.fromkeys(name for source in sources for name in source.outcomes)
     facts = {
@@ -155,7 +155,7 @@ def part_read(source: Source) -> str:
     )
 
 
-def _summary_section(runs: Sequence[Run]) -> str:
+def _summary_section(runs: Sequence[Series]) -> str:
     table = summary(runs)
     upright = is_upright(table)
 
@@ -178,7 +178,7 @@ def remarks(sources: Sequence[Source]) -> list[str]:
 
 
 def curves(
-    runs: Sequence[Run], metrics: Sequence[pd.DataFrame], run_alerts: Sequence[Sequence[Alert]]
+    runs: Sequence[Series], metrics: Sequence[pd.DataFrame], run_alerts: Sequence[Sequence[Alert]]
 ) -> dict[str, Any]:
     """The panels as the page draws them, see `diver.pages.curves`."""
     tables = [run.table for run in runs]
@@ -233,7 +233,7 @@ def _narrower(metrics: pd.DataFrame) -> Alert | None:
 # ---- groups
 
 
-def _shown(runs: Sequence[Run], sources: Sequence[Source], limit: int, threshold: float) -> list[Shown]:
+def _shown(runs: Sequence[Series], sources: Sequence[Source], limit: int, threshold: float) -> list[Shown]:
     """At most `limit` groups, by step, with the values that cards of responses show."""
     index = {(id(run.source), run.by): i for i, run in enumerate(runs)}
     pairs = [(source, group) for source in sources for c in source.contents.values() for group, _ in c.sample.groups()]

@@ -126,7 +126,7 @@ class RunRecord:
 # ---- the result of a run
 
 
-def compare(run: RunRecord) -> list[Comparison]:
+def before_and_after(run: RunRecord) -> list[Comparison]:
     """The policy before and after training, on the held-out problems."""
     return comparisons(run.base, run.trained)
 
@@ -155,7 +155,7 @@ def _repeats(run: RunRecord) -> Alert | None:
 
 def _narrower(run: RunRecord) -> Alert | None:
     """Pass@1 rose and Pass@k of the largest k fell, both beyond their paired intervals."""
-    rows = [row for row in compare(run) if row.is_pass]
+    rows = [row for row in before_and_after(run) if row.is_pass]
     if len(rows) < 2 or not (rows[0].change.low > 0 and rows[-1].change.high < 0):
         return None
     first, last = rows[0], rows[-1]
@@ -184,7 +184,7 @@ def conclusions(run: RunRecord) -> list[Part]:
     if len(norms) and not norms.any():
         why = (why := obstacle(run, 0.0)) and f": {why}"
         return [("", f"None of the {counted(len(norms), 'step')} had a gradient, so nothing was learned{why}")]
-    parts = verdict(compare(run))
+    parts = verdict(before_and_after(run))
     if not parts:
         return [("", f"A run of {progress(run)}, not evaluated after training yet")]
     return [("", f"After {counted(max(run.evaluations), 'step')}"), *parts]
@@ -251,7 +251,7 @@ def summary_table(run_folder: Path) -> str:
     lines = [f"{model} trained with {method}{engine}: {progress(run)}{took}", conclusion(run)]
     why = obstacle(run)
     lines += [f"I{why[1:]}.", ""] if why and why not in lines[-1] else [""]
-    rows = compare(run)
+    rows = before_and_after(run)
     if settings := conditions(run):
         lines += [settings]
     if rows:

@@ -77,11 +77,11 @@ SECTIONS: dict[str, Any] = {field.name: type(field.default) for field in datacla
 def make_recipe(table: Mapping[str, Mapping[str, Any]]) -> Recipe:
     """A recipe from nested tables. method.name selects the defaults of [method]; its other keys override them."""
     recipe = Recipe(**make_sections(table))
-    check(recipe)
+    check_recipe(recipe)
     return recipe
 
 
-def check(recipe: Recipe) -> None:
+def check_recipe(recipe: Recipe) -> None:
     """Raises DiverError for a wrong type or value, which a recipe made in Python may have, and for settings that do not
     fit together."""
     for name in SECTIONS.keys() - {"method"}:

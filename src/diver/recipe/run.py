@@ -16,7 +16,7 @@ from diver.core.run_folder import RunFolder, runs_in
 from diver.core.seeds import fingerprint, rows_fingerprint
 from diver.core.types import DiverError
 from diver.recipe.data import POLICIES, TESTBEDS
-from diver.recipe.recipe import Recipe, check, flatten, make_recipe
+from diver.recipe.recipe import Recipe, check_recipe, flatten, make_recipe
 
 ENCODERS = ("method.diversity.embedding.model", "method.diversity.hidden_state.model")
 PATHS = ("data.path", "evaluate.source.path", "model.path", *ENCODERS)
@@ -34,7 +34,7 @@ def open_run(recipe: Recipe, origin: Mapping[str, Any] | None = None, **identity
     Raises:
         DiverError: the folder has another run.
     """
-    check(recipe)
+    check_recipe(recipe)
     engine = recipe.run.engine_name
     if not (recipe.folder / "config.json").is_file() and (runs := runs_in(recipe.folder)):
         raise DiverError(

@@ -57,7 +57,7 @@ def blend(base: Path, trained: Path, alpha: float, out: Path) -> None:
     """
     if out.exists():
         raise DiverError(f"{out}: exists; choose another --out, or delete it")
-    check(base, trained)
+    check_blend(base, trained)
     adapters = (trained / ADAPTERS).is_file()
     source = base if alpha == 0 and not adapters else trained
     before, after = ({} if adapters else tensors(base)), tensors(trained)
@@ -79,7 +79,7 @@ def blend(base: Path, trained: Path, alpha: float, out: Path) -> None:
         partial.rename(out)
 
 
-def check(base: Path, trained: Path) -> None:
+def check_blend(base: Path, trained: Path) -> None:
     """Refuse two policies that cannot be blended.
 
     Raises:

@@ -12,7 +12,7 @@ from diver.core.seeds import digest
 from diver.evaluate.evaluate import duration
 from diver.sweep.plan import Plan, slug
 from diver.sweep.run import about, train
-from diver.train.parallel import Run, run_all
+from diver.train.parallel import ParallelRun, run_all
 
 PILOT = 3  # steps; the first one is slower, since it compiles and fills caches
 
@@ -32,7 +32,7 @@ def pilot(plan: Plan) -> dict[str, float]:
             train=dataclasses.replace(recipe.train, steps=PILOT),
             evaluate=dataclasses.replace(recipe.evaluate, problems=0),
         )
-        runs[setting.label] = Run(folder.name, partial(train, recipe), folder, PILOT)
+        runs[setting.label] = ParallelRun(folder.name, partial(train, recipe), folder, PILOT)
     run_all([run for run in runs.values() if len(cpu_seconds(run.folder)) < PILOT], plan.out / "pilot", 1)
     for run in runs.values():
         shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)

@@ -23,7 +23,7 @@ from diver.recipe.run import earlier_identity, open_run
 from diver.sweep import records
 from diver.sweep.choose import key, pairs_of
 from diver.sweep.plan import HELD_OUT, SELECTION, UNTRAINED, Plan, Setting, slug
-from diver.train.parallel import Run, run_all
+from diver.train.parallel import ParallelRun, run_all
 
 if TYPE_CHECKING:
     from diver.train.trainer import Trainer
@@ -40,11 +40,11 @@ def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
     errors = Errors()
     chosen = [setting for setting in plan.settings if not only or setting.label in only]
     for judged in (False, True):
-        check(plan)
-        tasks: dict[Path, Run] = {}
+        check_records(plan)
+        tasks: dict[Path, ParallelRun] = {}
         base = record(plan, UNTRAINED)
         if not base or not {key(pair) for pair in plan.untrained} <= base["fronts"][HELD_OUT].keys():
-            tasks[plan.out] = Run(UNTRAINED, partial(untrained, plan), plan.out, 0)
+            tasks[plan.out] = ParallelRun(UNTRAINED, partial(untrained, plan), plan.out, 0)
         for setting in chosen:
             for seed in setting.seeds:
                 run_record = record(plan, setting.label, seed)
@@ -59,13 +59,13 @@ def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
                     continue
                 if folder in tasks:  # a setting and the longer run that contains it
                     call, steps = partial(in_order, tasks[folder].call, call), max(steps, tasks[folder].steps)
-                tasks[folder] = Run(f"{slug(setting.label)}-{seed}", call, folder, steps)
+                tasks[folder] = ParallelRun(f"{slug(setting.label)}-{seed}", call, folder, steps)
         with errors.collected():
             run_all([*tasks.values()], plan.out / "logs", jobs)
     errors.raise_found()
 
 
-def check(plan: Plan) -> None:
+def check_records(plan: Plan) -> None:
     """DiverError if a record is of another recipe or of other problems: it would be shown as a run of this plan."""
     stored = {name: r for name, r in records.read(plan.records).items() if name.startswith(plan.prefix)}
     if wrong := [name for name, r in stored.items() if r["samples"] != plan.samples]:

@@ -26,7 +26,7 @@ POLL_SECONDS = 0.5
 _CHILD = "from diver.train.parallel import run_from_input; run_from_input()"
 
 
-class Run(NamedTuple):
+class ParallelRun(NamedTuple):
     """A run in a separate process.
 
     Attributes:
@@ -45,7 +45,7 @@ class Run(NamedTuple):
     watch: Callable[[bool], object] = lambda ended: None
 
 
-def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
+def run_all(runs: Sequence[ParallelRun], logs: Path, workers: int) -> None:
     """Make the runs in order, `workers` at a time. The output of each goes to `logs`/NAME.log.
 
     SIGTERM and Ctrl-C are passed on to the running processes, which save and end. A second Ctrl-C kills them.
@@ -58,7 +58,7 @@ def run_all(runs: Sequence[Run], logs: Path, workers: int) -> None:
         return
     make_folder(logs)
     lock_file = lock(logs)
-    waiting, running = list(runs), dict[Run, subprocess.Popen]()
+    waiting, running = list(runs), dict[ParallelRun, subprocess.Popen]()
     finished, failed = dict[str, int](), list[str]()  # the steps of each finished run
     # With the mean rate, the remaining time includes what runs do beside their steps, such as evaluations.
     total, done = sum(run.steps for run in runs), sum(map(_steps_done, runs))
@@ -109,7 +109,7 @@ def _failure(log: Path, code: int) -> str:
     return f"{log}: {last if code > 0 else f'killed by signal {-code}'}"
 
 
-def _start(run: Run, logs: Path) -> subprocess.Popen:
+def _start(run: ParallelRun, logs: Path) -> subprocess.Popen:
     with open(logs / f"{run.name}.log", "ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-c", _CHILD, *sys.argv[1:]],  # the run folder records the command
@@ -124,7 +124,7 @@ def _start(run: Run, logs: Path) -> subprocess.Popen:
     return process
 
 
-def _steps_done(run: Run) -> int:
+def _steps_done(run: ParallelRun) -> int:
     path = run.folder / "metrics.jsonl"
     return min(run.steps, path.read_bytes().count(b"\n")) if path.exists() else 0
 

@@ -172,14 +172,14 @@ def test_skyrl_groups_that_took_the_place_of_others():
 
 def test_skyrl_refuses():
     method = method_named("diver-mix")
-    skyrl.check(method, c.skyrl_config())
+    skyrl.check_config(method, c.skyrl_config())
     for changes, told in (
         ({"advantage_batch_normalize": True}, "set trainer.algorithm.advantage_batch_normalize=False (it is True)"),
         ({"advantage_estimator": "grpo"}, "set trainer.algorithm.advantage_estimator='diver' (it is 'grpo')"),
         ({"use_kl_loss": True}, "set trainer.algorithm.use_kl_loss=False"),
         ({"step_wise": True}, "set generator.step_wise_trajectories=False"),
     ):
-        refused(told, lambda changes=changes: skyrl.check(method, c.skyrl_config(**changes)))
+        refused(told, lambda changes=changes: skyrl.check_config(method, c.skyrl_config(**changes)))
     assert skyrl.outcomes_of([1.0, [0.0, 0.5, 0.5]]) == [1.0, 1.0]
 
 

@@ -91,7 +91,7 @@ def test_skyrl():
     given = dict(word.removeprefix("trainer.algorithm.").split("=") for word in words[3:])
     values = {name: yaml.safe_load(value) for name, value in given.items()}
     defaults = {"advantage_estimator": "grpo", "use_kl_loss": True, "eps_clip_high": 0.2}  # of SkyRL
-    skyrl.check(method_named("diver-mix"), c.skyrl_config(**{**defaults, **values}))
+    skyrl.check_config(method_named("diver-mix"), c.skyrl_config(**{**defaults, **values}))
 
 
 def test_tinker_cookbook(engine, monkeypatch):

@@ -54,9 +54,9 @@ def test_the_signatures_are_those_that_the_adapter_overrides(main):
 
 
 def test_the_settings_of_the_page_pass_skyrls_parser(main):
-    adapter.check(method_named("diver-mix"), config())
+    adapter.check_config(method_named("diver-mix"), config())
     with pytest.raises(DiverError, match="set trainer.algorithm.advantage_batch_normalize=False"):
-        adapter.check(method_named("diver-mix"), config("advantage_batch_normalize=true"))
+        adapter.check_config(method_named("diver-mix"), config("advantage_batch_normalize=true"))
 
 
 @pytest.mark.parametrize("name", ["diver-mix", "own_methods:Rising"])

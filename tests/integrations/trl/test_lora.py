@@ -26,7 +26,7 @@ from diver.core.run_folder import groups_from_rows
 from diver.core.types import DiverError, Progress
 from diver.integrations.trl.launch import arguments
 from diver.integrations.trl.objective import OLDEST_OF_TRAINER, dotted, installed
-from diver.integrations.trl.run import METRICS, RunRecorder, check
+from diver.integrations.trl.run import METRICS, RunRecorder, check_arguments
 from diver.methods import method_named
 from diver.recipe.recipe import make_recipe
 from diver.tasks.testbeds import policy_folder
@@ -235,10 +235,10 @@ def test_trl_has_every_field(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for table in ({}, {"trl": {"lora_rank": 8, "vllm": "server"}}, {"method": {"name": "gspo"}}):
         recipe = make_recipe({**table, "model": {"device": "cpu"}})
-        check(recipe)
+        check_arguments(recipe)
         assert {*arguments(recipe)} <= {*trl.GRPOConfig.__dataclass_fields__}
     with pytest.raises(DiverError, match="TRL refuses this recipe: .*unexpected keyword argument 'vlm_mode'"):
-        check(make_recipe({"trl": {"options": {"vlm_mode": "server"}}}))
+        check_arguments(make_recipe({"trl": {"options": {"vlm_mode": "server"}}}))
 
 
 @pytest.mark.skipif(installed() >= OLDEST_OF_TRAINER, reason="where an older TRL is installed, `make test-trl-old`")

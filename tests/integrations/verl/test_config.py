@@ -11,7 +11,7 @@ from own_methods import MaxRl
 
 from diver.core.types import DiverError
 from diver.grading.settings import Verification
-from diver.integrations.verl.config import GROUP, check, overrides, read_plugin
+from diver.integrations.verl.config import GROUP, check_config, overrides, read_plugin
 from diver.methods import METHODS, method_named
 
 ACTOR = "actor_rollout_ref.actor"
@@ -43,12 +43,12 @@ def test_a_method_of_ones_own():
         name=own, divisor="sample-std"
     )
     given = overrides(method_named("grpo"))
-    check(method_named(own), given.get)
+    check_config(method_named(own), given.get)
     with pytest.raises(DiverError) as error:
-        check(method_named("own_methods:Likelihood"), given.get)
+        check_config(method_named("own_methods:Likelihood"), given.get)
     assert str(error.value).endswith("add: actor_rollout_ref.rollout.calculate_log_probs=true")
     with pytest.raises(DiverError) as error:
-        check(method_named("grpo", loss={"name": "own_methods:Loss"}), given.get)
+        check_config(method_named("grpo", loss={"name": "own_methods:Loss"}), given.get)
     assert str(error.value).startswith("method.loss.name = 'own_methods:Loss': the verl adapter does not support")
     with pytest.raises(DiverError, match="algorithm.diver.method.name: 'nowhere:Mine' cannot be imported"):
         read_plugin("nowhere:Mine")
@@ -111,16 +111,16 @@ def test_a_loss_that_verl_lacks_is_refused():
 
 def test_a_verl_configured_for_another_method_is_refused():
     given = overrides(method_named("clip-higher"))
-    check(method_named("diver-mix"), given.get)  # they differ in the reward only
-    check(method_named("clip-higher"), {**given, f"{ACTOR}.entropy_coeff": 0}.get)
+    check_config(method_named("diver-mix"), given.get)  # they differ in the reward only
+    check_config(method_named("clip-higher"), {**given, f"{ACTOR}.entropy_coeff": 0}.get)
     with pytest.raises(DiverError, match=r"'diver-mix'; add: actor_rollout_ref\.actor\.clip_ratio_c=1000000\.0"):
-        check(method_named("diver-mix"), {**given, f"{ACTOR}.clip_ratio_c": 3.0}.get)  # verl's default
+        check_config(method_named("diver-mix"), {**given, f"{ACTOR}.clip_ratio_c": 3.0}.get)  # verl's default
     with pytest.raises(DiverError) as error:
-        check(method_named("grpo"), given.get)
+        check_config(method_named("grpo"), given.get)
     assert str(error.value) == (f"verl is not configured for method 'grpo'; add: {ACTOR}.clip_ratio_high=0.2")
-    check(method_named("clip-higher"), {**given, "reward.reward_manager.name": "dapo"}.get)
+    check_config(method_named("clip-higher"), {**given, "reward.reward_manager.name": "dapo"}.get)
     with pytest.raises(DiverError, match="use_kl_in_reward=false"):
-        check(method_named("clip-higher"), {**given, "algorithm.use_kl_in_reward": True}.get)
+        check_config(method_named("clip-higher"), {**given, "algorithm.use_kl_in_reward": True}.get)
 
 
 @pytest.mark.parametrize(
@@ -136,13 +136,13 @@ def test_what_replay_cannot_have_beside_it_is_told_in_a_line(key, reason):
     method = method_named("verified-replay")
     given = overrides(method)
     assert given["actor_rollout_ref.rollout.calculate_log_probs"] is True
-    check(method, {**given, key: False}.get)
+    check_config(method, {**given, key: False}.get)
     with pytest.raises(DiverError) as error:
-        check(method, {**given, key: True}.get)
+        check_config(method, {**given, key: True}.get)
     told = str(error.value)
     assert told.startswith(f"{key}=true with method.replay: {reason}") and told.endswith(f"; set {key}=false")
     assert "\n" not in told
-    check(method_named("clip-higher"), {**overrides(method_named("clip-higher")), key: True}.get)
+    check_config(method_named("clip-higher"), {**overrides(method_named("clip-higher")), key: True}.get)
 
 
 @pytest.mark.parametrize(
@@ -183,20 +183,20 @@ def test_what_replay_cannot_have_beside_it_is_told_in_a_line(key, reason):
 def test_what_verl_would_do_otherwise_than_the_method_is_told_in_a_line(name, changes, told):
     method = method_named(name, loss={"aggregation": "sequence-mean" if name == "dr-grpo" else "token-mean"})
     given = overrides(method)
-    check(method, given.get)
+    check_config(method, given.get)
     with pytest.raises(DiverError) as error:
-        check(method, {**given, **changes}.get)
+        check_config(method, {**given, **changes}.get)
     assert str(error.value) == told
 
 
 def test_what_verl_does_as_the_method_is_not_refused():
     dapo, higher = method_named("dapo"), method_named("clip-higher")
     assert dapo.selection.filter_groups
-    check(dapo, overrides(dapo).get)
+    check_config(dapo, overrides(dapo).get)
     naive = {"reward.reward_manager.name": "naive", "reward.custom_reward_function.path": "mine.py"}
-    check(higher, {**overrides(higher), **naive}.get)
+    check_config(higher, {**overrides(higher), **naive}.get)
     sizes = {"data.train_batch_size": 8, f"{ACTOR}.ppo_mini_batch_size": 32}  # padding has no tokens
-    check(higher, {**overrides(higher), **sizes}.get)
+    check_config(higher, {**overrides(higher), **sizes}.get)
 
 
 @pytest.mark.parametrize("term", ["kl_coef", "entropy_coef"])
@@ -212,9 +212,9 @@ def test_a_term_over_replayed_responses_is_refused(term):
 
 def test_groups_too_small_for_pass_at_k_are_refused():
     given = overrides(method_named("pass-at-k"))
-    check(method_named("pass-at-k"), {**given, GROUP: 5}.get)
+    check_config(method_named("pass-at-k"), {**given, GROUP: 5}.get)
     with pytest.raises(DiverError, match=r"method.k is 4 with actor_rollout_ref.rollout.n = 4: k must be below"):
-        check(method_named("pass-at-k"), {**given, GROUP: 4}.get)
+        check_config(method_named("pass-at-k"), {**given, GROUP: 4}.get)
 
 
 def test_verl_is_not_imported():
@@ -231,8 +231,8 @@ def test_a_group_of_one_is_refused_before_the_first_step():
         with pytest.raises(
             DiverError, match=rf"^{re.escape(GROUP)}=1, verl's default: a response alone teaches nothing; set "
         ):
-            check(method_named(name), (given | {GROUP: 1}).get)
-        check(method_named(name), (given | {GROUP: 2}).get)
+            check_config(method_named(name), (given | {GROUP: 1}).get)
+        check_config(method_named(name), (given | {GROUP: 2}).get)
 
 
 def test_the_outcome_of_a_reward_manager_is_named():

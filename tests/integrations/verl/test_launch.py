@@ -23,7 +23,7 @@ from diver import cli
 from diver.core.files import JsonlLog, read_jsonl
 from diver.core.run_folder import groups_from_rows
 from diver.core.types import DiverError, Progress
-from diver.integrations.verl.config import check, read_plugin
+from diver.integrations.verl.config import check_config, read_plugin
 from diver.integrations.verl.launch import command, compose, problems_of
 from diver.integrations.verl.parquet import write_problems
 from diver.integrations.verl.trainer import METRICS, run_folder
@@ -76,7 +76,7 @@ def test_verl_takes_the_command_of_every_recipe(path):
     config = configuration(recipe)
     plugin = read_plugin(OmegaConf.to_container(config.algorithm.diver))
     assert (plugin.method, plugin.verify) == (recipe.method, recipe.verify)
-    check(recipe.method, lambda key: OmegaConf.select(config, key))
+    check_config(recipe.method, lambda key: OmegaConf.select(config, key))
     actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)  # where verl checks values and their types
     assert actor.optim.lr == recipe.train.learning_rate and tuple(actor.optim.betas) == recipe.train.betas
     assert actor.optim.clip_grad == recipe.train.max_grad_norm and actor.use_dynamic_bsz is True
@@ -114,7 +114,7 @@ def test_verl_takes_every_method(name):
         return
     plugin = read_plugin(OmegaConf.to_container(config.algorithm.diver))
     assert (plugin.method, plugin.verify) == (recipe.method, recipe.verify)
-    check(recipe.method, lambda key: OmegaConf.select(config, key))
+    check_config(recipe.method, lambda key: OmegaConf.select(config, key))
 
 
 def test_verls_data_set_reads_the_problems(tmp_path):
@@ -176,7 +176,7 @@ def test_options_that_stay_the_users(name, method):
     recipe = make_recipe({"method": {"name": method}, "verl": {"gpus": 2}, "train": {"mini_batch_size": 16}})
     composed = compose(command(recipe, CARRIED[name]))
     select = partial(OmegaConf.select, composed)
-    check(recipe.method, select)
+    check_config(recipe.method, select)
     for option in CARRIED[name]:
         key, _, value = option.partition("=")
         assert str(select(key)).lower() == value
@@ -186,7 +186,7 @@ def test_rollout_correction_in_place_of_old_log_probs_is_refused_with_replay():
     recipe = make_recipe({"method": {"name": "verified-replay"}})
     composed = compose(command(recipe, ["algorithm.rollout_correction.bypass_mode=true"]))
     with pytest.raises(DiverError, match="algorithm.rollout_correction.bypass_mode=true with method.replay: replayed"):
-        check(recipe.method, partial(OmegaConf.select, composed))
+        check_config(recipe.method, partial(OmegaConf.select, composed))
 
 
 RECIPE = """

@@ -29,7 +29,7 @@ from diver.grading import DEFAULT, get_grader, in_thought, opens_thought, verdic
 from diver.grading.settings import Verification
 from diver.integrations.schedule import schedule_steps
 from diver.integrations.seam import decoder
-from diver.integrations.trl.objective import SEAM, check, config, departures
+from diver.integrations.trl.objective import SEAM, check_objective, config, departures
 from diver.integrations.trl.outcomes import Outcome, one_outcome
 from diver.integrations.trl.trained import Comparison, calling_trainer, check_trainer, is_training
 from diver.methods import Method
@@ -214,7 +214,7 @@ class GroupAdvantage:
         if limit is None and overlong and not overlong.max_tokens:
             raise DiverError("method.overlong.max_tokens: max_completion_length is None, so give the limit here")
         self.args, self.method = args, self._unlimited if limit is None else self._unlimited.limited(limit)
-        check(args, self.method, self.seam)
+        check_objective(args, self.method, self.seam)
 
     def _graded(
         self,

@@ -144,7 +144,7 @@ def departures(args: Any, method: Method, seam: Seam = SEAM) -> Iterator[str]:
         yield f"GRPOConfig.entropy_coef: {note}; of one micro-batch with loss_type 'dapo' they are equal"
 
 
-def check(args: Any, method: Method, seam: Seam = SEAM) -> None:
+def check_objective(args: Any, method: Method, seam: Seam = SEAM) -> None:
     """Raises DiverError if the GRPOConfig `args` would change advantages, or has another objective than `method`."""
     wanted = config(method, seam)
     if missing := [name for name in wanted if not hasattr(args, name)]:

@@ -163,7 +163,7 @@ def last_checkpoint(folder: Path) -> str | None:
     return paths[max(steps, key=int)] if steps else None
 
 
-def check(recipe: Recipe) -> None:
+def check_arguments(recipe: Recipe) -> None:
     """Raises DiverError if the installed TRL or peft refuses the arguments made from the recipe; loads no model."""
     _lora(recipe)
     grpo_config(recipe)

@@ -160,7 +160,7 @@ def _actor(loss: PolicyLoss) -> dict[str, Any]:
     }
 
 
-def check(method: Method, select: Callable[[str], Any]) -> None:
+def check_config(method: Method, select: Callable[[str], Any]) -> None:
     """Raises DiverError, with the option to give, if verl's configuration is not what `method` requires.
 
     `select` gives the value at a dotted key of verl's configuration, None if the key is missing. Any reward manager

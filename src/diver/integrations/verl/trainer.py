@@ -42,7 +42,7 @@ from diver.integrations.schedule import schedule_steps
 from diver.integrations.seam import decoder
 from diver.integrations.verl import nodes
 from diver.integrations.verl.batch import Truncated, columns, put, read_groups, stored_groups
-from diver.integrations.verl.config import KEY, NAME, Plugin, check, read_plugin
+from diver.integrations.verl.config import KEY, NAME, Plugin, check_config, read_plugin
 from diver.integrations.verl.replay import Kind, MiniBatches, Replayed, add_rows, row_multiple, weights_by_key
 from diver.integrations.verl.reward import cut, ends
 from diver.methods import Decode, check_outcomes, check_replayed
@@ -103,7 +103,7 @@ class DiverTrainer(PPOTrainerSync):
         plugin = read_plugin(OmegaConf.to_container(config.algorithm, resolve=True).get(NAME))
         self.method = plugin.method.limited(config.actor_rollout_ref.rollout.response_length)
         self.folder, self.outcome = run_folder(plugin), plugin.outcome
-        check(self.method, lambda key: OmegaConf.select(config, key))
+        check_config(self.method, lambda key: OmegaConf.select(config, key))
         with open_dict(config):  # verl recognizes a synchronous trainer by this word
             config.trainer.v1.trainer_mode = "sync"
         self.group_size = self.method.selection.multiplier * config.actor_rollout_ref.rollout.n
