@@ -117,9 +117,9 @@ def drifting(*logprobs):
 
 @pytest.mark.parametrize(
     ("limit", "expected"),
-    [(0.0, [0.3, 0.3]), (0.125, [0.3, 0.3]), (0.1, [0.0, 0.3]), (0.01, [0.0, 0.0])],
+    [(0.0, [0.3, 0.3]), (0.125, [0.3, 0.3]), (0.1, [0.0, 0.6]), (0.01, [0.0, 0.0])],
 )
-def test_responses_that_have_drifted_have_no_advantage(tmp_path, limit, expected):
+def test_responses_that_have_drifted_leave_their_weight_to_the_others(tmp_path, limit, expected):
     """The policy gives the tokens of a other log-probs by +.5 and 0: the mean square is .125; those of b by -.25 and
     .25: .0625, though their mean is 0. Both stay in the bank, also after a checkpoint."""
     replay = Replay(alpha=0.3, max_drift=limit)
@@ -134,6 +134,26 @@ def test_responses_that_have_drifted_have_no_advantage(tmp_path, limit, expected
         assert solutions(bank) == {"p": ["a", "b"]}
         metrics = replay_metrics(admitted(found, now, limit), 0.0, 0.0)
         assert metrics["replay/admitted"] == sum(a > 0 for a in expected) / 2
+
+
+def test_the_weight_of_a_problem_that_has_drifted_goes_to_the_others():
+    """Means of .3, .3 and .2 over the groups are .8 together. The responses left have .3 / 2 + .2 = .35 of it."""
+    far, near = np.array([-1.0, -1.0]), np.array([0.0, 0.0])
+    sizes = [(far, far, 0.3), (far, near, 0.3), (near, near, 0.2)]
+    now = [drifting(near, near).with_each(advantage=[advantage, advantage]) for _, _, advantage in sizes]
+    weighed = admitted([drifting(a, b) for a, b, _ in sizes], now, 0.5)
+    expected = [[0, 0], [0, 0.3 * 0.8 / 0.35], [0.2 * 0.8 / 0.35] * 2]
+    assert [g.advantages.tolist() for g in weighed] == [pytest.approx(of) for of in expected]
+
+
+def test_with_a_limit_of_drift_the_newest_response_of_a_solution_counts():
+    found = [drifting([-1.0, -2.0], [-0.5, -0.5])], [group("p", drifting([-0.1, -0.2], [-9.0, -9.0]).rollouts[0])]
+    state = bank_of(*found, replay=Replay(alpha=0.3, max_drift=0.1))
+    assert solutions(state) == {"p": ["a", "b"]}
+    responses = state[KEY]["p"]["responses"]
+    assert [(r["seen"], r["found"]) for r in responses.values()] == [(2, 1), (1, 0)]
+    (replayed,) = Replay(alpha=0.3, max_drift=0.1).replayed(state, 1, 2)
+    assert replayed.rollouts[0].logprobs.tolist() == pytest.approx([-0.1, -0.2])
 
 
 def test_the_limit_of_drift_needs_log_probs_and_a_replay():

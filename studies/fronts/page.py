@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from diver.core.files import write_text
 from diver.core.statistics import Estimate
@@ -28,6 +31,9 @@ protocol, which was committed before the first run. `python -m fronts --study re
 no record, and writes this page.
 """
 REPLAY, DRIFT = "max-rl, replay", "max-rl, replay of little drift"
+UPDATES = (
+    "Mean number a step. Clip-higher makes 4; groups that are left out make it fewer, and smaller mini-batches more.\n"
+)
 LIMIT = "On the held-out problems, in points, with intervals of 95 % over seeds and problems; descriptive.\n"
 INTRODUCTION = """\
 Every policy at its best weights between untrained (alpha 0) and trained (alpha 1), and at its best temperature, beside
@@ -66,6 +72,14 @@ def write_recent(out: Path) -> Path:
         by_label = policies(testbed_plan, records)
         answer += _answer(testbed_plan, by_label, title)
         parts += _sections(testbed_plan, by_label, title, texts)
+        updates = [
+            [label, *(_updates(policy.runs.get(seed)) for seed in testbed_plan.seeds)]
+            for label, policy in by_label.items()
+            if label not in (UNTRAINED, testbed_plan.baseline)
+        ]
+        if updates:
+            header = ["", *(f"seed {seed}" for seed in testbed_plan.seeds)]
+            parts.append(f"### Optimizer steps\n\n{UPDATES}\n{markdown(header, updates)}")
         unlimited = policies(plan(testbed, out), records).get(REPLAY)
         if unlimited and DRIFT in by_label:
             rows = [_drift(testbed_plan, {DRIFT: by_label[DRIFT], REPLAY: unlimited})]
@@ -88,6 +102,11 @@ def _sections(plan: Plan, found: Mapping[str, Policy], title: str, texts: set[st
 
 def _titles(plan: Plan) -> list[str]:
     return [f"Pass@{k}" for k in plan.ks]
+
+
+def _updates(run: Mapping[str, Any] | None) -> str:
+    """Optimizer steps a step of a run, the mean of the blocks of its training curve."""
+    return f"{np.mean(run['metrics']['policy/updates']):.2f}" if run else DASH
 
 
 def _drift(plan: Plan, found: Mapping[str, Policy]) -> list[str]:

@@ -82,14 +82,27 @@ def test_the_settings_of_a_testbed():
 def test_the_settings_of_recent_methods_stand_beside_the_baseline_of_the_fronts():
     of = plan("maze", name="recent_methods")
     labels = [setting.label for setting in of.settings]
-    assert (
-        labels[0] == of.baseline == "clip-higher" and len(labels) == 8 and of.records.name == "recent-methods.jsonl.gz"
-    )
+    assert labels[0] == of.baseline == "clip-higher" and of.records.name == "recent-methods.jsonl.gz"
+    assert {*(s.label for s in plan("countdown", name="recent_methods").settings)} == {*labels, "dph-rl"}
+    assert len(labels) == 7
     assert {setting.seeds for setting in of.settings} == {(400, 401, 402)}
     drift, retries = (of.trained(of.setting(label), 400) for label in ("max-rl, replay of little drift", "retries"))
-    assert (drift.method.replay.alpha, drift.method.replay.max_drift, drift.train.learning_rate) == (0.3, 0.001, 2.5e-5)
+    assert (drift.method.replay.alpha, drift.method.replay.max_drift, drift.train.learning_rate) == (0.3, 0.01, 2.5e-5)
     assert (retries.method.name, retries.method.selection.retries, retries.train.steps) == ("clip-higher", 3, 600)
     assert page.DRIFT in labels and page.REPLAY in [setting.label for setting in plan("maze").settings]
+
+
+def test_the_page_of_recent_methods_has_the_optimizer_steps_of_each_run(tmp_path):
+    """One run whose blocks of steps have 4 and 3, with the counts of a run of clip-higher."""
+    (tmp_path / "records").mkdir()
+    fronts = RESULTS / study.RECORDS["study"]
+    (tmp_path / study.RECORDS["study"]).write_bytes(fronts.read_bytes())
+    other = {"name": "maze/bbg/seed_401", "setting": "bbg", "metrics": {"policy/updates": [4, 3]}}
+    run = records.read(fronts)["maze/clip-higher/seed_401"] | other
+    records.add(tmp_path / study.RECORDS["recent_methods"], {run["name"]: run})
+    text = page.write_recent(tmp_path).read_text(encoding="utf-8")
+    (line,) = [line for line in text.partition("### Optimizer steps")[2].splitlines() if line.startswith("| bbg")]
+    assert [cell.strip() for cell in line.strip("|").split("|")] == ["bbg", page.DASH, "3.50", page.DASH]
 
 
 def test_shares_by_hand():

@@ -147,9 +147,27 @@ def test_a_response_that_has_drifted_has_no_gradient():
     model = tiny_model()
     recorder = Recorder(model)
     metrics = run(model, recorder, sampled, replayed, len(sampled), max_drift=0.01)
-    kept = [g.with_each(advantage=[g.rollouts[0].advantage, *[0.0] * (len(g) - 1)]) for g in replayed]
+    means, left = (sum(f(g.advantages) for g in replayed) for f in (np.mean, lambda a: a[0] / len(a)))
+    kept = [g.with_each(advantage=[means / left * g.advantages[0], *[0.0] * (len(g) - 1)]) for g in replayed]
     assert relative(recorder.gradients[0], published(tiny_model(), kept)) < 1e-5
     assert metrics["replay/admitted"] == len(replayed) / sum(map(len, replayed))
+
+
+def test_replayed_groups_of_all_mini_batches_are_weighed_together():
+    """Three replayed groups over two mini-batches: the first has the first and the third of them."""
+    sampled, replayed, calls = rollout_batch(TEMPERATURE)[:2], replayed_groups()[:3], []
+
+    def weigh(stored, now):
+        calls.append([[g.advantages.tolist() for g in groups] for groups in (stored, now)])
+        return [g.with_each(advantage=[0.0] * len(g)) for g in now[:2]] + [*now[2:]]
+
+    model = tiny_model()
+    how = Update(mini_batch_size=1, micro_batch_tokens=40, max_grad_norm=1e9)
+    given = {"temperature": TEMPERATURE, "replayed": replayed, "reweighed": weigh}
+    metrics = update(Policy(model, Tokenizer(), None), Recorder(model), sampled, ClipLoss(), how, **given)
+    in_order = [replayed[i].advantages.tolist() for i in (0, 2, 1)]
+    assert calls == [[in_order, in_order]] and metrics["policy/updates"] == 2
+    assert metrics["replay/admitted"] == len(replayed[1]) / sum(map(len, replayed))
 
 
 @pytest.mark.parametrize("budget", [1, 40, 10_000])

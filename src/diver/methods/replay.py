@@ -50,15 +50,17 @@ class Replay:
     problems: NonNegativeInt = 0
     """Replayed problems per step. 0: as many as a batch has, `train.batch_size`."""
     keep: Literal["distinct", "latest"] = "distinct"
-    """distinct: the first response of each solution. latest: the newest responses, whether or not they differ."""
+    """distinct: one response of each solution, the first, or with max_drift the newest. latest: the newest responses,
+    whether or not they differ."""
     weights: Literal["uniform", "frequency"] = "uniform"
     """Weights of the solutions of a problem: equal, or by how often each was sampled."""
     max_age: NonNegativeInt = 0
     """Responses found more than so many steps ago are dropped when their problem's turn comes. 0: never."""
     max_drift: NonNegative = 0.0
-    """Maximum drift of a response, above which it has advantage 0 in a step; 0: no limit. The drift is the mean of
-    (log pi - log pi_found)^2 over its tokens before the step, with the policy pi_found that found it. After arXiv
-    2609.03941, which a second-hand reading quotes with 0.001 for a whole group."""
+    """Maximum drift of a response, above which it leaves its weight in a step to the others; 0: no limit. The drift is
+    the mean of (log pi - log pi_found)^2 over its tokens before the step, with the policy pi_found that sampled it.
+    After arXiv 2609.03941, which a second-hand reading quotes with 0.001 and 0.01 for whole groups, and with further
+    candidates in the place of groups above it."""
     bank_gb: Positive = 4.0
     """Maximum size of the tokens of the bank in memory and in each checkpoint, in GB (10^9 bytes). Beyond it the
     responses found first are dropped."""
@@ -86,6 +88,8 @@ class Replay:
             if self.keep == "latest":
                 responses[str(int(next(reversed(responses), "0")) + 1)] = response
             elif (solution := solution_of(rollout)) in responses:
+                if self.max_drift:  # the newest response has drifted least
+                    responses[solution] = {**response, "seen": responses[solution]["seen"]}
                 responses[solution]["seen"] += 1
             elif len(responses) < self.capacity:
                 responses[solution] = response
@@ -163,7 +167,10 @@ def solution_of(rollout: Rollout) -> str:
 
 
 def admitted(replayed: Sequence[Group], now: Sequence[Group], max_drift: float) -> list[Group]:
-    """The replayed groups `now`, where a response that has drifted further than `max_drift` has advantage 0.
+    """The replayed groups `now` of a step with the advantages of those responses that have not drifted too far.
+
+    The other responses have advantage 0. The sum over groups of the mean advantage of their responses stays, unless no
+    response is left.
 
     Args:
         replayed: the groups with the log-probs that their responses had when they were found.
@@ -172,10 +179,14 @@ def admitted(replayed: Sequence[Group], now: Sequence[Group], max_drift: float) 
     """
     if not max_drift:
         return [*now]
+    pairs = [zip(before.rollouts, group.rollouts, strict=True) for before, group in zip(replayed, now, strict=True)]
+    near = [np.array([_drift(*pair) <= max_drift for pair in of_group]) for of_group in pairs]
+    total = sum(group.advantages.mean() for group in now)
+    remaining = sum((group.advantages * is_near).mean() for group, is_near in zip(now, near, strict=True))
+    scale = total / remaining if remaining else 0.0
     return [
-        group.with_each(advantage=[r.advantage * (_drift(old, r) <= max_drift) for old, r in pairs])
-        for before, group in zip(replayed, now, strict=True)
-        for pairs in [[*zip(before.rollouts, group.rollouts, strict=True)]]
+        group.with_each(advantage=(scale * group.advantages * is_near).tolist())
+        for group, is_near in zip(now, near, strict=True)
     ]
 
 

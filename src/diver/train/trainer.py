@@ -74,6 +74,7 @@ class Trainer:
         self.step = checkpoint.restore(saved[-1], self.policy, self.optimizer) if saved else 0
         self.state = checkpoint.read_state(saved[-1]) if saved else {}
         self.has_graded, self.early_grades = False, Counter[Grade | None]()
+        self.start_cpu = 0.0  # CPU seconds of `_sample_start`, which count in the first step
 
     def run(self) -> None:
         """Train to the last step of the recipe; every step appends a row to metrics.jsonl."""
@@ -182,7 +183,7 @@ class Trainer:
             **(method.replay.metrics(self.state) if replays else {}),
             **({"sample/batches": batches} if method.selection.filter_groups else {}),
             **timings,
-            "time/cpu": time.process_time() - start,
+            "time/cpu": time.process_time() - start + (self.start_cpu if step == 1 else 0.0),
         }
 
     def _batch(self, step: int, progress: Progress, timings: dict[str, float], bar: tqdm) -> list[Group]:
@@ -238,11 +239,13 @@ class Trainer:
 
     def _sample_start(self) -> None:
         """Sample responses to every problem before training and enter them into the state of the method."""
+        began = time.process_time()
         numbers, batch_size = range(len(self.train.problems)), self.recipe.train.batch_size
         for start in progress(numbers[::batch_size], "start", "batch"):
             seed = stream_seed(self.recipe.run.seed, "start", start)
             for group in self._sampled(numbers[start : start + batch_size], self.method.start_samples, seed, {}, None):
                 self.method.update_start(group, self.state)
+        self.start_cpu = time.process_time() - began
 
     def _check_verifier(self, batch: list[Group]) -> None:
         """DiverError if the verifier has failed on every response so far in this process, so nothing could be learned.

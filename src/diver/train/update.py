@@ -195,7 +195,10 @@ def update(
         # Replayed rollouts may lack log-probs, so none of them is skipped.
         without_skipping = dataclasses.replace(config, skip_zero_advantage=False)
         recomputed = [_recomputed(policy, share, without_terms, without_skipping, temperature) for share in shares]
-        shares = [[*reweighed(*pair)] for pair in zip(shares, recomputed, strict=True)] if reweighed else recomputed
+        if reweighed:  # of all groups together, as an advantage may depend on the other groups
+            weighed = iter(reweighed(*([group for share in part for group in share] for part in (shares, recomputed))))
+            recomputed = [[next(weighed) for _ in share] for share in shares]
+        shares = recomputed
     for i, (mini_batch, share) in enumerate(zip(batches, shares, strict=True)):
         # Zeros, not None: AdamW skips a parameter whose gradient is None, its momentum and weight decay included.
         for p in parameters:
@@ -246,6 +249,7 @@ def update(
         "policy/grad_norm": sum(norms) / updates,
         "policy/ppo_kl": totals["ppo_kl"] / active,
         "policy/active_token_frac": totals["active"] / all_sampled,
+        "policy/updates": float(len(norms)),
     }
     if loss.selects_tokens:
         metrics["policy/selected_frac"] = totals["selected"] / all_sampled
