@@ -1,7 +1,7 @@
 """The study of fronts: its plan, its problems, its controls, and the history of its records."""
 
 import dataclasses
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -90,6 +90,18 @@ def test_the_settings_of_recent_methods_stand_beside_the_baseline_of_the_fronts(
     assert (drift.method.replay.alpha, drift.method.replay.max_drift, drift.train.learning_rate) == (0.3, 0.01, 2.5e-5)
     assert (retries.method.name, retries.method.selection.retries, retries.train.steps) == ("clip-higher", 3, 600)
     assert page.DRIFT in labels and page.REPLAY in [setting.label for setting in plan("maze").settings]
+
+
+def test_the_records_of_a_testbed_are_of_the_same_problems():
+    """Those of both protocols, since a method of one is paired with clip-higher of the other."""
+    digests = defaultdict(set)
+    for file in study.RECORDS.values():
+        for name, record in records.read(RESULTS / file).items():
+            for part, digest in record["problems"].items():
+                digests[name.partition("/")[0], part].add(digest)
+    assert {key: len(different) for key, different in digests.items()} == {
+        (testbed, part): 1 for testbed in study.TESTBEDS for part in ("selection", "held-out")
+    }
 
 
 def test_the_page_of_recent_methods_has_the_optimizer_steps_of_each_run(tmp_path):
