@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from diver.core.statistics import FEW_DIFFERENCES, ends
 
-DRAWS = 10_000
+DRAWS = 10_000  # the level of a band of 95 % is then met within 0.5 points (two standard errors)
 FEW_IN_THE_TAIL = 100  # as FEW_DIFFERENCES, at the level of a band
 
 

@@ -33,6 +33,7 @@ def write_parts(path: Path, parts: Iterable[bytes]) -> None:
 
     If two processes write at the same time, the last one wins.
     """
+    # Cut, since most file systems allow names of 255 bytes.
     aside = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex[:8]}.part")
     make_folder(path.parent)
     try:

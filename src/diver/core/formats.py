@@ -43,7 +43,7 @@ def read_parquet(path: Path) -> Rows:
 
     number = 0
     try:
-        for batch in ParquetFile(path).iter_batches(batch_size=64):
+        for batch in ParquetFile(path).iter_batches(batch_size=64):  # rows of long responses fill the memory
             for row in batch.to_pylist():
                 number += 1
                 yield f"{path}, row {number}", row

@@ -259,6 +259,7 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     """
     # Reversed, so that the first of several choices that differ only in case remains.
     lower, name = {choice.lower(): choice for choice in reversed([*choices])}, name.lower()
+    # One or two letters begin too many names.
     completions = [choice for choice in reversed(lower) if len(name) > 2 and choice.startswith(name)]
     close = difflib.get_close_matches(name, lower, n=3)
     close.sort(key=lambda choice: sorted(choice) != sorted(name))  # `gpro` is `grpo` with two letters exchanged

@@ -383,9 +383,9 @@ def _half_width(y: np.ndarray, level: float, pseudo: ArrayLike = 0.0, worst: Arr
     by_seed = problems * of_seed.var((-2, -1), ddof=1)
     by_problem = seeds * of_problem.var((-2, -1), ddof=1)
     by_problem = ((problems - 1) * by_problem + np.asarray(pseudo) * worst * seeds) / (problems - 1 + pseudo)
-    excess = np.where(by_seed > (1 + 1e-9) * residual, by_seed - residual, 0)
+    excess = np.where(by_seed > (1 + 1e-9) * residual, by_seed - residual, 0)  # above 0 beyond rounding
     variance = excess + by_problem
-    few = seeds < 5
+    few = seeds < 5  # their variance is too uncertain for the residual to be taken from it
     if few:
         variance = np.maximum(variance, by_seed)
     squares = by_problem**2 / (problems - 1) + np.where((excess > 0) | few, by_seed**2 / (seeds - 1), 0)

@@ -38,7 +38,8 @@ LETTERS = ascii_uppercase
 NUMBERS = "123456789"
 UNLISTED = LETTERS[:10]
 """Letters that are labels where the options are not known: a later one is more often a variable."""
-LONGEST = 16_384  # characters of free text, from the end, in which a choice is looked for
+# Characters of free text, from the end, in which a choice is looked for. The choice stands there, and time is bounded.
+LONGEST = 16_384
 
 _WIDE = rf"(?:[．：]|、(?!\s?[A-Z](?!{INSIDE})))"  # marks after a label; "A、B、C" is a list of names
 _OPTION = re.compile(

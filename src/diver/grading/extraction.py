@@ -213,7 +213,7 @@ def _readings(text: str, boxes: list[Span]) -> list[str]:
 
 def _name_between(text: str, start: int, end: int) -> str | None:
     """The name of the second of two boxes around `text[start:end]`, as in `, y=`; None if they form no list."""
-    if end - start > 70:
+    if end - start > 70:  # a sentence rather than a separator and a name
         return None
     gap = _GAP.match(text, start, end)
     position = gap.end() if gap else start

@@ -20,7 +20,7 @@ from diver.grading.measures import unit_free
 from diver.grading.names import with_backslashes
 from diver.grading.spelling import MONEY
 
-NEAR_THE_END = 200  # the last number is searched in so many characters
+NEAR_THE_END = 200  # the last number is searched in so many characters; earlier ones belong to the reasoning
 LONGEST_SAID = 120  # characters of what "the answer is" names
 
 _OPERATORS = r"\-+*×/^()÷"

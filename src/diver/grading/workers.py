@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from diver.core.types import DiverError, Grade
 from diver.grading import serve
 
-STARTUP_SECONDS = 120.0
+STARTUP_SECONDS = 120.0  # imports SymPy and math-verify, which takes seconds, on a busy machine a minute
 
 
 Function = Callable[..., Any] | str

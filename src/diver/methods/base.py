@@ -415,6 +415,7 @@ class Method:
             values = np.asarray(advantages, np.float64)
             if values.shape != (len(group),) or not np.isfinite(values).all():
                 raise self._error(group, f"advantages must be {len(group)} finite numbers, not {values}")
+            # Above the rounding of a sum in float32, and far below an advantage.
             if self.zero_mean and abs(values.sum()) > 1e-6 * max(1.0, np.abs(values).sum()):
                 raise self._error(group, f"its advantages sum to {values.sum():.3g}, so `zero_mean` must be False")
             return group.with_each(advantage=values.tolist(), trained=[True] * len(group))

@@ -89,6 +89,7 @@ def ticks(low: float, high: float) -> list[float]:
     """Round numbers that span low to high, about four."""
     rough = (high - low or 1) / 4
     power = 10 ** math.floor(math.log10(rough))
+    # 0.999: rounding must not skip a unit that fits exactly.
     unit = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999)
     first = math.floor(low / unit)
     return [unit * i for i in range(first, max(math.ceil(high / unit), first + 1) + 1)]

@@ -60,6 +60,7 @@ def _label(label: str, x: float, y: float, taken: list[Box]) -> str:
 
     def covered(b: Box) -> int:
         outside = b[0] < 0 or b[2] > WIDTH or b[1] < TOP - 12 or b[3] > HEIGHT - BOTTOM
+        # A label outside the figure is worse than one that covers several others.
         return 9 * outside + sum(b[0] < t[2] and t[0] < b[2] and b[1] < t[3] and t[1] < b[3] for t in taken)
 
     taken.append(min(boxes, key=covered))

@@ -83,6 +83,7 @@ def dependence(groups: Iterable[Sequence[Hashable]]) -> Dependence | None:
         return _repeated([random.permuted(table, axis=2) for table in tiled])
 
     observed, null = _repeated([table[None] for table in tables])[0], permuted(BATCH)
+    # Where permutations hardly change a count, a difference of one is no finding.
     mean, std = null.mean(0), np.maximum(null.std(0), 1.0)
 
     def largest(repeated: np.ndarray) -> np.ndarray:

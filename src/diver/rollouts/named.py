@@ -19,7 +19,7 @@ from diver.rollouts import values
 from diver.rollouts.columns import NAMES, OUTCOMES, SESSION, SOURCES, File, Part, Row
 
 LONGEST_NAME = 200  # maximum characters of a source or a value of --by; a longer value is a text
-LONGEST_JSON = 100_000  # maximum characters of a JSON value that is parsed
+LONGEST_JSON = 100_000  # maximum characters of a JSON value that is parsed: a model may have written it
 _NUMBERED = r"_?(?:ng_)?(?:problem|question|prompt|example|unique|task|item|instance|doc|group|query|puzzle|challenge)"
 PROBLEM_ID = re.compile(_NUMBERED + r"[_ -]?(?:id|idx|index|uid|uuid|hash|number)", re.IGNORECASE)
 ROW_ID = re.compile(

@@ -47,7 +47,7 @@ PAIR_KINDS = ("pair_diversity", "pair_diversity:formulas", "pair_diversity:textu
 """How two correct responses of a group are compared. The first kind compares the solutions of the verifier, or the
 actions of trajectories; the second compares formulas. If no response has formulas, the third compares the texts."""
 RIGHT, WRONG = "correct", "wrong"
-LARGEST = 64  # maximum responses per group whose diversity is measured
+LARGEST = 64  # maximum responses per group whose diversity is measured: BLEU compares all pairs
 SINGLE = "single responses, whose diversity is not defined: it is left out"
 
 

@@ -28,7 +28,7 @@ BLOCK = 64  # consecutive samples of one problem in an evaluation
 SEGMENT = {"cuda": 16}  # requests per row in a segment, by device (else 2); a killed segment is repeated completely
 MAX_NUM_SEQS = 512  # more rows hardly increase throughput
 MAX_NUM_SEQS_GPU = 1024
-MIN_NUM_SEQS = 64
+MIN_NUM_SEQS = 64  # fewer rows hardly make a step faster, since each step reads all weights
 CPU_TOKENS_IN_FLIGHT = 1 << 16  # bounds rows x positions: keys and values of long responses must fit into memory
 
 
@@ -130,6 +130,7 @@ class HFGenerator:
         itemsize = (self.precision or self.model.dtype).itemsize
         row = positions * 2 * config.num_hidden_layers * key_value_size(config) * itemsize + 32 * config.vocab_size
         copy_bytes = self.model.num_parameters() * itemsize if self.precision else 0  # the autocast's copy
+        # A tenth remains for activations, and for what fragmentation makes unusable.
         rows = int(0.9 * (self._free - copy_bytes)) // row
         if rows < 1:
             raise DiverError(

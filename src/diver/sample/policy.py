@@ -226,6 +226,7 @@ def _check_head(model: Any) -> None:
         raise Diverged(
             f"model type {kind!r}: its logits are NaN, so some of its weights are no numbers; give another checkpoint"
         )
+    # Rounding in float32 stays far below 1e-3. A head that scales or caps its logits differs by more.
     if hidden is None or not torch.allclose(logits_of(model, hidden), logits, 1e-3, 1e-3):
         raise DiverError(f"model type {kind!r}: its output head is not supported; TRL or verl may train it")
 

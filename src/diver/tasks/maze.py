@@ -124,6 +124,7 @@ def parse(text: str) -> list[Cell | None] | None:
 
     None without a box or with an empty one.
     """
+    # The path stands at the end, so the search for boxes is bounded.
     words = (last_box(after_thought(text)[-4096:]) or "").replace(",", " ").split()
     return [cell_of(word) if _CELL.fullmatch(word) else None for word in words] or None
 

@@ -23,7 +23,7 @@ from diver.core.run_folder import metrics_table
 if TYPE_CHECKING:
     import pandas as pd
 
-NOISE = 2.5  # minimum change of a mean, in standard errors
+NOISE = 2.5  # minimum change of a mean, in standard errors; docs/results/alerts.md has the false alarms at it
 STEPS = 5  # consecutive steps after which an alert is printed
 DIVERGING = "Diversity rises while the outcome reward falls"
 DIVERSITIES = ("textual", "equational")

@@ -320,7 +320,7 @@ def _status(row: Mapping[str, float]) -> str:
     names = (("reward/outcome", "reward"), ("diversity/textual", "TD"), ("diversity/equational", "ED"))
     parts = [f"{short} {row[name]:.2f}" for name, short in (*names, ("policy/entropy", "entropy")) if name in row]
     truncated = row.get("response/truncated", 0.0)
-    return "  ".join(parts + [f"TRUNCATED {truncated:.0%}"] * (truncated > 0.2))
+    return "  ".join(parts + [f"TRUNCATED {truncated:.0%}"] * (truncated > 0.2))  # the limit of the alert
 
 
 @contextmanager
