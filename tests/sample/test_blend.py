@@ -314,9 +314,9 @@ def test_killed_it_leaves_no_model_and_ends_with_the_same_one(ends, tmp_path, at
 MEMORY = """
 import resource, sys
 from pathlib import Path
-from diver.sample.blend import blend, check
+from diver.sample.blend import blend, check_blend
 base, trained, out = map(Path, sys.argv[1:])
-check(base, trained)
+check_blend(base, trained)
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 before = peak()
 blend(base, trained, 0.5, out)
