@@ -105,8 +105,9 @@ def test_a_signal_reaches_the_runs_of_several_seeds(signalled, number, name):
         "        time.sleep(1.5)\n        Path(f'{name} saved').touch()\n    raise SystemExit(143)\n"
     )
     program = (
-        "from functools import partial\nfrom pathlib import Path\nfrom diver.train.parallel import ParallelRun, run_all\n"
-        "from waiting import run\nrun_all([ParallelRun(n, partial(run, n), Path(n), 0) for n in 'abc'], Path('logs'), 2)"
+        "from functools import partial\nfrom pathlib import Path\n"
+        "from diver.train.parallel import ParallelRun, run_all\nfrom waiting import run\n"
+        "run_all([ParallelRun(n, partial(run, n), Path(n), 0) for n in 'abc'], Path('logs'), 2)"
     )
     parent = subprocess.Popen(
         [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
