@@ -195,7 +195,7 @@ def update(
         # Replayed rollouts may lack log-probs, so none of them is skipped.
         without_skipping = dataclasses.replace(config, skip_zero_advantage=False)
         recomputed = [_recomputed(policy, share, without_terms, without_skipping, temperature) for share in shares]
-        if reweighed:  # of all groups together, as an advantage may depend on the other groups
+        if reweighed:  # all groups are weighed together, since an advantage may depend on the others
             weighed = iter(reweighed(*([group for share in part for group in share] for part in (shares, recomputed))))
             recomputed = [[next(weighed) for _ in share] for share in shares]
         shares = recomputed
