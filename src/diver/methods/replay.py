@@ -169,8 +169,8 @@ def solution_of(rollout: Rollout) -> str:
 def admitted(replayed: Sequence[Group], now: Sequence[Group], max_drift: float) -> list[Group]:
     """The replayed groups `now` of a step with the advantages of those responses that have not drifted too far.
 
-    The other responses have advantage 0. The sum over groups of the mean advantage of their responses stays, unless no
-    response is left.
+    The other responses have advantage 0. The sum over groups of the mean |advantage| of their responses stays, unless
+    no response is left.
 
     Args:
         replayed: the groups with the log-probs that their responses had when they were found.
@@ -181,8 +181,8 @@ def admitted(replayed: Sequence[Group], now: Sequence[Group], max_drift: float) 
         return [*now]
     pairs = [zip(before.rollouts, group.rollouts, strict=True) for before, group in zip(replayed, now, strict=True)]
     near = [np.array([_drift(*pair) <= max_drift for pair in of_group]) for of_group in pairs]
-    total = sum(group.advantages.mean() for group in now)
-    remaining = sum((group.advantages * is_near).mean() for group, is_near in zip(now, near, strict=True))
+    total = sum(np.abs(group.advantages).mean() for group in now)
+    remaining = sum(np.abs(group.advantages * is_near).mean() for group, is_near in zip(now, near, strict=True))
     scale = total / remaining if remaining else 0.0
     return [
         group.with_each(advantage=(scale * group.advantages * is_near).tolist())
