@@ -191,7 +191,8 @@ def ours(method: Any, about: dict[str, Any] | None = None, **options: Any) -> tu
 def of_two_processes() -> Path:
     folder = Path(tempfile.mkdtemp())
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    subprocess.run([*launch, __file__, str(folder)], check=True, capture_output=True, timeout=1800)
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}  # scripts/ has the module `conformance`
+    subprocess.run([*launch, __file__, str(folder)], check=True, capture_output=True, timeout=1800, env=paths)
     return folder
 
 
