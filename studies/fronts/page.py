@@ -30,6 +30,10 @@ clip-higher of the [fronts](fronts.md) with the same seeds and problems. `studie
 protocol, which was committed before the first run. `python -m fronts --study recent_methods` makes the runs that have
 no record, and writes this page.
 """
+LEFT = (
+    "at best weights and temperature, a setting is significantly above both clip-higher and the untrained policy at "
+    "{beyond}. None is at {without}."
+)
 REPLAY, DRIFT = "max-rl, replay", "max-rl, replay of little drift"
 UPDATES = (
     "Mean number a step. Clip-higher makes 4; groups that are left out make it fewer, and smaller mini-batches more.\n"
@@ -120,8 +124,14 @@ def _drift(plan: Plan, found: Mapping[str, Policy]) -> list[str]:
 
 
 def _answer(plan: Plan, found: Mapping[str, Policy], title: str) -> Iterator[str]:
-    """The advice for each k, and the difference that supports it; nothing before the baseline is finished."""
-    for best in filter(None, (verdict(plan, found, k) for k in plan.ks)):
+    """For which k weights and temperature leave a gain of a method, then the advice for each k and the difference that
+    supports it; nothing before the baseline is finished."""
+    verdicts = [best for k in plan.ks if (best := verdict(plan, found, k))]
+    if verdicts:
+        ks = {beyond: [f"k = {v.k}" for v in verdicts if (v.advice == v.label) == beyond] for beyond in (False, True)}
+        without, beyond = (", ".join(named) or "no k" for named in ks.values())
+        yield f"- {title}: {LEFT.format(without=without, beyond=beyond)}"
+    for best in verdicts:
         head, untrained = f"- {title}, k = {best.k}: {advised(plan, best)}", "the untrained policy"
         if best.advice == best.label:
             yield f"{head}; {_points(best.gain)} points from {plan.baseline}."

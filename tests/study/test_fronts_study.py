@@ -41,7 +41,7 @@ def test_since_the_first_run_the_protocol_is_only_added_to(name):
 def test_the_page_is_what_the_records_give(name, tmp_path):
     """Every run that has a record is on it, too: the table of runs lists all that the records have.
 
-    The answer comes first, a sentence for each k."""
+    The answer comes first: what weights and temperature leave, then a sentence for each k."""
     if not (RESULTS / study.RECORDS[name]).exists():
         pytest.skip("no run is made yet")
     (tmp_path / "records").mkdir()
@@ -51,12 +51,42 @@ def test_the_page_is_what_the_records_give(name, tmp_path):
     write, file = PAGES[name]
     written = write(tmp_path).read_text(encoding="utf-8")
     assert written == (RESULTS / file).read_text(encoding="utf-8")
-    assert written.splitlines()[2].startswith("- Countdown, ")
+    assert written.splitlines()[2].startswith("- Countdown: at best weights and temperature, ")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in written.splitlines()]
     for name_of_run, record in records.read(RESULTS / study.RECORDS[name]).items():
         if record["setting"] not in ("untrained", CONTROLS):
             _, label, seed = name_of_run.split("/")
             assert any(row[0] == label and seed.removeprefix("seed_") in row[1].split() for row in rows), name_of_run
+
+
+@pytest.mark.parametrize("readme", [ROOT / "README.md", RESULTS / "README.md"])
+def test_the_readme_says_for_each_k_what_the_page_says(readme):
+    """Its rows have the pair, the difference and the CPU time of the page, or say not to train."""
+
+    def rows(text):
+        return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:2] == "| "]
+
+    advised = {}
+    for part in (RESULTS / "fronts.md").read_text(encoding="utf-8").split("\n## ")[1:]:
+        title, table = part.partition("\n")[0], rows(part.partition("### Every setting")[0])[2:]
+        advised |= {(title.lower(), row[0]): row[1:] for row in table}
+        advised |= {(title.lower(), row[0]): row[1:] for row in rows(part.partition("### Every setting")[2])[2:10]}
+    given = [
+        row for row in rows(readme.read_text(encoding="utf-8")) if len(row) == 7 and row[1] in ("Countdown", "mazes")
+    ]
+    assert {(testbed, k) for k, testbed, *_ in given} == {
+        (testbed, k) for testbed in ("Countdown", "mazes") for k in ("1", "4", "16, 64")
+    }
+    for ks, testbed, _, pair, gain, time, _ in given:
+        for k in ks.split(", "):
+            label, *_, difference, _, over_untrained, _ = advised[testbed.lower(), k]
+            name, _, at = label.partition(" at ")
+            if label == "do not train":
+                assert gain.startswith("no setting") and time == "none" and pair == "0, 1"
+                continue
+            of = over_untrained if name == "clip-higher" else difference
+            assert pair == at and of in gain, (ks, testbed)
+            assert f"{float(advised[testbed.lower(), name][1]):.1f}" == time
 
 
 def test_a_front_by_hand():

@@ -266,15 +266,9 @@ def test_cpu_time_is_paired_on_one_machine():
     assert times(runs(c=(140, 50), d=(None, 50)), base) == "–"
 
 
-def test_the_readme_names_the_setting_that_is_best_for_each_k_and_the_untrained_policy():
-    page, readme = ((ROOT / name).read_text() for name in (f"docs/results/{RECORDS}.md", "README.md"))
-    named = {label for k in ("4", "16", "64") for label in cells(page, k)[::2]}
-    assert named == {"max-rl, replay"}
-    advice = readme.partition("## What we found")[2].partition("![")[0]
-    assert "`--method max-rl --method.frame common --method.replay.alpha 0.3`" in advice
-    assert cells(page, "64")[1] in advice and cells(page, "64")[3] in advice
-    for title in ("Countdown", "Mazes"):
-        assert rows_of(page, f"{title}, final, held-out problems, temperature 0.6")["untrained"][8] in advice
+def test_the_setting_that_is_best_from_4_samples_on():
+    page = (ROOT / f"docs/results/{RECORDS}.md").read_text()
+    assert {label for k in ("4", "16", "64") for label in cells(page, k)[::2]} == {"max-rl, replay"}
 
 
 def test_what_is_above_on_one_testbed_or_at_one_k_is_said_so(make):
