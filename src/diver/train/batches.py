@@ -75,7 +75,8 @@ def rows_of(groups: Sequence[Group], weights: Sequence[float]) -> list[Row]:
     start = 0
     for (prompt, r), weight in zip(((g.prompt_tokens, r) for g in groups for r in g.rollouts), weights, strict=True):
         advantages = r.advantage if r.token_advantages is None else r.token_advantages
-        rows.append(Row(prompt, *r.sequence, r.logprobs, advantages, weight, start))  # type: ignore[arg-type]
+        logprobs = np.full(r.length, np.nan) if r.logprobs is None else r.logprobs  # a replayed rollout may have none
+        rows.append(Row(prompt, *r.sequence, logprobs, advantages, weight, start))
         start += r.length
     return rows
 

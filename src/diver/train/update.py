@@ -70,30 +70,31 @@ def response_logprobs(
 
 
 @torch.no_grad()
-def all_tokens(policy: Policy, rows: Sequence[Row], loss: PolicyLoss, temperature: float, budget: int) -> Tokens:
-    """The N tokens of these rows with their log-probs under the current policy, [N] each, in one pass."""
+def all_tokens(
+    policy: Policy, rows: Sequence[Row], loss: PolicyLoss, temperature: float, budget: int, run: Sequence[Row]
+) -> Tokens:
+    """The N tokens of these rows, [N] each. Those of the rows `run` have the log-probs of the current policy."""
     device = policy.model.device
-    lengths = torch.tensor([row.written for row in rows])
-    total = int(lengths.sum())
-    logprobs, entropies = torch.empty(2, total, device=device)
-    for chunk in micro_batches([row for row in rows if row.written], budget, shared=shares_prompts(policy.model)):
+
+    def column(values: Iterable[np.ndarray | float]) -> Tensor:
+        arrays = [np.broadcast_to(value, row.written) for value, row in zip(values, rows, strict=True)]
+        return torch.from_numpy(np.concatenate(arrays)).to(device, torch.float32)
+
+    old_logprobs = column(row.old_logprobs for row in rows)
+    logprobs, entropies = old_logprobs.clone(), torch.zeros_like(old_logprobs)
+    for chunk in micro_batches([row for row in run if row.written], budget, shared=shares_prompts(policy.model)):
         batch = collate(chunk, device)
         index = batch.token_index[batch.mask]
         scores = response_logprobs(
             policy, batch, temperature, with_entropy=loss.needs_entropy, top_p=loss.entropy_top_p
         )
         logprobs[index], entropies[index] = (x[batch.mask] for x in scores)
-
-    def column(values: Iterable[np.ndarray | float]) -> Tensor:
-        arrays = [np.broadcast_to(value, row.written) for value, row in zip(values, rows, strict=True)]
-        return torch.from_numpy(np.concatenate(arrays)).to(device, torch.float32)
-
     return Tokens(
         logprobs,
-        column(row.old_logprobs for row in rows),
+        old_logprobs,
         column(row.advantages for row in rows),
         entropies,
-        lengths=lengths,
+        lengths=torch.tensor([row.written for row in rows]),
         weights=column(row.weight for row in rows),
     )
 
@@ -180,7 +181,13 @@ def update(
     """
     random = torch.Generator().manual_seed(seed)
     budget = config.micro_batch_tokens
-    anchor = _anchor(policy, groups, loss, temperature, budget, state) if loss.has_anchor and groups else None
+    anchor = None
+    if loss.has_anchor and groups:
+        state = {} if state is None else state
+        if ANCHOR not in state:  # the first batch of a run
+            rows = rows_of(groups, [1.0] * sum(map(len, groups)))
+            state[ANCHOR] = loss.measure_anchor(all_tokens(policy, rows, loss, temperature, budget, rows))
+        anchor = float(state[ANCHOR])
     totals: defaultdict[str, float] = defaultdict(float)
     norms: list[float] = []
     mismatch = 0.0
@@ -194,7 +201,10 @@ def update(
         without_terms = dataclasses.replace(loss, kl_coef=0.0, entropy_coef=0.0)
         # Replayed rollouts may lack log-probs, so none of them is skipped.
         without_skipping = dataclasses.replace(config, skip_zero_advantage=False)
-        recomputed = [_recomputed(policy, share, without_terms, without_skipping, temperature) for share in shares]
+        recomputed = [
+            _recomputed(policy, share, without_terms, without_skipping, temperature) if share else []
+            for share in shares
+        ]
         if reweighed:  # all groups are weighed together, since an advantage may depend on the others
             weighed = iter(reweighed(*([group for share in part for group in share] for part in (shares, recomputed))))
             recomputed = [[next(weighed) for _ in share] for share in shares]
@@ -211,17 +221,18 @@ def update(
             totals["replay/coefficients"] += sums["coefficients"]
 
         lengths = torch.tensor([r.length for g in mini_batch for r in g.rollouts])
-        rows = rows_of(mini_batch, row_weights(lengths, loss.aggregation).tolist())
+        weights = row_weights(lengths, loss.aggregation).tolist()
+        all_rows = rows_of(mini_batch, weights)
         selected = None
         # In the first mini-batch the policy equals the sampler, so a loss that does not select on-policy selects none.
         if loss.selects_tokens and i == 0 and not loss.selects_on_policy:
             selected = torch.zeros(int(lengths.sum()), dtype=torch.bool, device=policy.model.device)
         elif loss.selects_tokens:
-            tokens = all_tokens(policy, rows, loss, temperature, budget)
+            tokens = all_tokens(policy, all_rows, loss, temperature, budget, all_rows)
             # The numbers are in the order of the rows, so the selection does not depend on the micro-batches.
             uniform = torch.rand(len(tokens.logprobs), generator=random).to(tokens.logprobs.device)
             selected = loss.select_tokens(tokens._replace(uniform=uniform, anchor=anchor))
-        rows = _with_gradient(rows, loss, config, selected)
+        rows = _with_gradient(all_rows, loss, config, selected)
         sums = accumulate(policy, rows, loss, temperature, budget, selected, reference)
 
         norms.append(float(torch.nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)))
@@ -231,9 +242,11 @@ def update(
 
         if i == 0:
             # With recomputed log-probs the ratio is 1, so these log-probs are compared with those of the sampler.
-            sampled = groups[: len(mini_batch)]
-            distance = _distance(sampled, mini_batch) if loss.recomputes_logprobs else sums["mismatch"]
-            mismatch = distance / max(1.0, sums["active"])
+            mismatch = sums["mismatch"]
+            if loss.recomputes_logprobs:
+                pairs = zip(rows_of(groups[: len(mini_batch)], weights), all_rows, strict=True)
+                mismatch = sum(float(np.abs(a.old_logprobs - b.old_logprobs).sum()) for a, b in pairs)
+            mismatch /= max(1.0, sums["active"])
         for key, value in sums.items():
             totals[key] += value
         totals["tokens"] += float(lengths.sum())
@@ -262,27 +275,6 @@ def update(
     return metrics
 
 
-def _anchor(
-    policy: Policy, groups: Sequence[Group], loss: PolicyLoss, temperature: float, budget: int, state: State | None
-) -> float:
-    """The anchor of the loss from `state`. In the first batch of a run, it is measured on `groups` and stored."""
-    state = {} if state is None else state
-    if ANCHOR not in state:
-        rows = rows_of(groups, [1.0] * sum(map(len, groups)))
-        state[ANCHOR] = loss.measure_anchor(all_tokens(policy, rows, loss, temperature, budget))
-    return float(state[ANCHOR])
-
-
-def _distance(sampled: Sequence[Group], recomputed: Sequence[Group]) -> float:
-    """The sum over tokens of |log pi - log pi'|, between sampled groups and the same groups with new log-probs."""
-    total = 0.0
-    for group, recomputed_group in zip(sampled, recomputed, strict=True):
-        for a, b in zip(group.rollouts, recomputed_group.rollouts, strict=True):
-            assert a.logprobs is not None and b.logprobs is not None
-            total += float(np.abs(a.logprobs - b.logprobs).sum())
-    return total
-
-
 def _with_gradient(rows: Sequence[Row], loss: PolicyLoss, config: Update, selected: Tensor | None = None) -> list[Row]:
     """The rows that may have a gradient. The model is run on them only; `selected` [N] is the choice of the loss."""
     rows = [row for row in rows if row.written]
@@ -303,11 +295,7 @@ def _recomputed(
     ratio is exactly 1.
     """
     rows = rows_of(groups, [1.0] * sum(map(len, groups)))
-    logprobs: dict[int, np.ndarray] = {}
-    shared = shares_prompts(policy.model)
-    for chunk in micro_batches(_with_gradient(rows, loss, config), config.micro_batch_tokens, shared=shared):
-        batch = collate(chunk, policy.model.device)
-        padded = response_logprobs(policy, batch, temperature)[0]
-        logprobs |= {row.start: x[m].cpu().numpy() for row, x, m in zip(chunk, padded, batch.mask, strict=True)}
-    by_row = iter([logprobs.get(row.start, row.old_logprobs) if row.written else row.old_logprobs for row in rows])
+    run = _with_gradient(rows, loss, config)
+    tokens = all_tokens(policy, rows, loss, temperature, config.micro_batch_tokens, run)
+    by_row = iter(np.split(tokens.logprobs.cpu().numpy(), tokens.lengths.cumsum(0)[:-1]))
     return [group.with_each(logprobs=[next(by_row) for _ in range(len(group))]) for group in groups]
