@@ -148,10 +148,10 @@ def test_what_is_refused():
         refused = refusals(method_named(name))
         assert {"built-in", "DiverTrainer"}.isdisjoint(refused) and {"TRL", "verl", "diver.advantages"} <= {*refused}
         assert refused["verl"] == (
-            f"method '{name}' samples all problems before training (start), which verl does not do; the built-in "
-            "trainer does"
+            f"method '{name}' samples all problems before training (start), which verl does not provide; the "
+            "built-in trainer does"
         )
-    with pytest.raises(DiverError, match="which TRL does not do; the built-in trainer does"):
+    with pytest.raises(DiverError, match="which TRL does not provide; the built-in trainer does"):
         check_needs(method_named("dph-rl"), "TRL", ("responses", "replay"))
     with pytest.raises(
         DiverError, match="replay.alpha: the responses of the starting policy are replayed, and no other"

@@ -68,6 +68,9 @@ class PolicyLoss:
     """Whether tokens are selected over a whole mini-batch before its gradient is taken."""
     needs_entropy: ClassVar[bool] = False
     """Whether `select_tokens` and `forward` need the entropy of each token."""
+    top_p: ClassVar[float] = 1.0
+    """If below 1, `entropy` is that of the nucleus: the most likely tokens that together have this probability. A
+    subclass may make it a setting."""
     has_anchor: ClassVar[bool] = False
     """Whether `measure_anchor` is called once in a run. Every checkpoint stores the number that it returns."""
     recomputes_logprobs: ClassVar[bool] = False
@@ -83,11 +86,6 @@ class PolicyLoss:
 
     def __post_init__(self) -> None:
         """Raises ValueError for settings that do not fit together. A single number has a `Bound`."""
-
-    @property
-    def entropy_top_p(self) -> float:
-        """If below 1, `entropy` is that of the nucleus: the most likely tokens that together have this probability."""
-        return 1.0
 
     def in_common_frame(self) -> Self:
         return dataclasses.replace(self, **self.common)

@@ -28,7 +28,7 @@ class SirenLoss(ClipLoss):
     """epsilon_l: the ratio is clipped below at 1 - clip_low."""
     clip_high: float = 0.20
     """epsilon_h: the ratio is clipped above at 1 + clip_high."""
-    top_p: PositiveFraction = 0.8
+    top_p: PositiveFraction = 0.8  # type: ignore[misc]  # a setting here
     """The probability of a nucleus."""
     quantile: Annotated[float, Bound("at least 0 and below 1", lambda x: 0 <= x < 1)] = 0.8
     """Quantile of the entropies of a response; a token above it is a peak."""
@@ -44,10 +44,6 @@ class SirenLoss(ClipLoss):
         super().__post_init__()
         if self.entropy_coef:
             raise ValueError("entropy_coef must be 0: the entropies of this loss are those of a nucleus")
-
-    @property
-    def entropy_top_p(self) -> float:
-        return self.top_p
 
     def measure_anchor(self, tokens: Tokens) -> float:
         return float((self._share(tokens) * tokens.entropy).sum())

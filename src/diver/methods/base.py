@@ -45,7 +45,7 @@ NEEDS = ("responses", "tokens", "decode", "logprobs", "grades", "keys", "turns",
 - turns: the turns of a trajectory (`Rollout.turns`). A response may have a single one; a run must have an environment.
 - state: a `State` that is saved with every checkpoint.
 - replay: an update that also trains on rollouts sampled before (`Method.replayed`).
-- start: responses of the policy before training to every problem (`Method.start_samples`).
+- start: responses of the policy before training to every problem (`Method.start_responses`).
 - retries: sampling a problem again within a step (`Selection.retries`).
 """
 
@@ -213,6 +213,10 @@ class Method:
     any_size: ClassVar[bool] = False
     """Whether advantages mean the same in groups of any size, so that the groups of a batch may differ in size."""
 
+    start_responses: ClassVar[int] = 0
+    """Responses to each problem that the policy samples before training, for `update_start`. A subclass may make it a
+    setting."""
+
     per_token: ClassVar[bool] = False
     """Whether `advantages` gives one advantage for each token of a response."""
 
@@ -234,14 +238,9 @@ class Method:
         needs |= {"tokens", "grades", "keys", "state"} if self.replay.alpha else set()
         needs |= {"logprobs"} if self.replay.max_drift else set()
         needs |= {"retries"} if self.selection.retries else set()
-        needs |= {"start", "state"} if self.start_samples else set()
+        needs |= {"start", "state"} if self.start_responses else set()
         needs |= {"replay"} if self.replay.alpha or type(self).replayed is not Method.replayed else set()
         return frozenset(needs.union(*(needs_of(name, self.diversity) for name in {*self.metric_names} - {*OBSERVED})))
-
-    @property
-    def start_samples(self) -> int:
-        """Responses to each problem that the policy samples before training, for `update_start`."""
-        return 0
 
     def in_common_frame(self) -> Self:
         """This method with the defaults of `frame = "common"`."""
@@ -395,7 +394,7 @@ class Method:
             pairs = zip(group.rollouts, selected, strict=True)
             rollouts = tuple(next(trained_rollouts) if k else r.replace(trained=False) for r, k in pairs)
             result.append(dataclasses.replace(group, rollouts=rollouts))
-        if self.start_samples:
+        if self.start_responses:
             anchored = [i for i, group in enumerate(sampled) if not self.trains_on(group, context.state)]
             result = left_out(result, anchored)
         if self.selection.top_p < 1:
@@ -420,10 +419,9 @@ class Method:
                 raise self._error(group, f"its advantages sum to {values.sum():.3g}, so `zero_mean` must be False")
             return group.with_each(advantage=values.tolist(), trained=[True] * len(group))
         token_advantages = [np.asarray(a, np.float32) for a in advantages]
-        if [(*a.shape,) for a in token_advantages] != [(r.length,) for r in group.rollouts]:
-            raise self._error(group, "advantages must be an array of each rollout with a number for each token")
-        if not all(np.isfinite(a).all() for a in token_advantages):
-            raise self._error(group, "advantages must be finite")
+        shapes = [(*a.shape,) for a in token_advantages]
+        if shapes != [(r.length,) for r in group.rollouts] or not all(np.isfinite(a).all() for a in token_advantages):
+            raise self._error(group, "advantages must be an array of each rollout with a finite number for each token")
         means = [float(a.mean()) if a.size else 0.0 for a in token_advantages]
         return group.with_each(advantage=means, token_advantages=token_advantages, trained=[True] * len(group))
 
@@ -472,12 +470,7 @@ class Method:
 
         Outcomes are those of all rollouts. Diversity, shaped reward and advantage are means over the rollouts that are
         trained on, and are left out without any.
-
-        Raises:
-            ValueError: there is no group.
         """
-        if not sampled:
-            raise ValueError("metrics need at least one group")
         groups = trained_on(sampled)
         correct = [*map(self.correct, sampled)]
         signal = [float(np.nansum(np.abs(group.advantages))) for group in sampled]
@@ -538,16 +531,36 @@ def check_replayed(method: Method, groups: Sequence[Group]) -> Sequence[Group]:
 
 def check_needs(method: Method, engine: str, carries: Collection[str]) -> None:
     """Raises DiverError if `method` needs what `engine` does not give."""
-    missing = [need for need in sorted(method.needs) if need not in carries]
-    if "start" in missing:
-        raise DiverError(
-            f"method {method.name!r} samples all problems before training (start), which {engine} does not do; the "
-            "built-in trainer does"
+    if missing := [need for need in sorted(method.needs) if need not in carries]:
+        asked, others = f"needs {', '.join(missing)}", ""
+        if "start" in missing:
+            asked, others = "samples all problems before training (start)", "; the built-in trainer does"
+        elif "replay" in missing:
+            asked = "adds replayed rollouts to each update (method.replay)"
+            others = "; the built-in trainer, verl and DiverTrainer (--engine trl) do"
+        raise DiverError(f"method {method.name!r} {asked}, which {engine} does not provide{others}")
+
+
+def check_outcomes(method: Method, outcomes: Sequence[float]) -> None:
+    """Raises DiverError for an outcome, float [B], that is not from 0 to 1 where the method needs that.
+
+    Warns where the method asks what is correct, no outcome reaches its threshold, and the outcomes have one or two
+    values, such as 0 and 0.1. This is no error: a batch may also be all wrong with partial credit. NaN and
+    infinite outcomes are not checked.
+    """
+    finite = {i: outcome for i, outcome in enumerate(outcomes) if math.isfinite(outcome)}
+    if method.unit_outcomes:
+        for i, outcome in finite.items():
+            if not -ROUNDING <= outcome <= 1 + ROUNDING:
+                raise DiverError(
+                    f"row {i}: the outcome is {outcome:g}, and method {method.name!r} needs outcomes from 0 (wrong) to "
+                    "1 (correct). Divide rewards of 0 and 10 by 10; give (r + 1) / 2 for rewards of -1 and 1"
+                )
+    values, threshold = {*finite.values()}, method.threshold
+    needs_correct = method.unit_outcomes or method.counts_correct
+    if needs_correct and len(values) in (1, 2) and (highest := max(values)) > 0 and not reaches(highest, threshold):
+        warnings.warn(
+            f"method {method.name!r}: no outcome reaches method.threshold = {threshold:g}, and the highest of "
+            f"{len(finite)} is {highest:g}; if {highest:g} is the reward of a correct response, give 1 instead",
+            stacklevel=3,
         )
-    if "replay" in missing:
-        raise DiverError(
-            f"method {method.name!r} adds replayed rollouts to each update (method.replay), which {engine} does not "
-            "provide; the built-in trainer, verl and DiverTrainer (--engine trl) do"
-        )
-    if missing:
-        raise DiverError(f"method {method.name!r} needs {', '.join(missing)}, which {engine} does not provide")

@@ -44,16 +44,12 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.kind == "constant":
             refuse_without_effect(self, ["start", "end", "final"], "kind is 'constant'")
-        if self.unit == "steps" and self.end <= 1 and self.kind != "constant":  # end = 1 is one batch
+        in_unit = self.end <= 1 if self.unit == "run" else self.end > 1 or self.kind == "constant"
+        if not 0 <= self.start <= self.end or not in_unit:
             raise ValueError(
-                f'unit = "steps" needs an end above 1, the rollout step from which the factor is final, not {self.end}'
+                f"start = {self.start}, end = {self.end}: must satisfy 0 <= start <= end, where end is at most 1 with "
+                'unit = "run" (a fraction of the run), and above 1 with unit = "steps" (a rollout step)'
             )
-        if not 0 <= self.start <= self.end:
-            raise ValueError(
-                f"start and end must satisfy 0 <= start <= end, not start = {self.start}, end = {self.end}"
-            )
-        if self.unit == "run" and self.end > 1:
-            raise ValueError(f'end must be at most 1 with unit = "run" (a fraction of the run), not {self.end}')
 
     def factor(self, progress: Progress | float) -> float:
         """The factor of lambda at `progress`: a `Progress`, or the fraction t/T of the run that is done."""

@@ -40,7 +40,7 @@ class DphRl(ClipHigher):
     (`js_low_var` of the release)."""
     coef: NonNegative = 0.01
     """The coefficient of f. The release has 0.01 to 0.05 for forward-kl and 0.05 to 0.2 for js."""
-    start_responses: PositiveInt = 8
+    start_responses: PositiveInt = 8  # type: ignore[misc]  # a setting here
     """Responses of the starting policy to each problem."""
     solved: ZeroToOne = 1.0
     """A problem is solved if this part of them is correct, as in the release: all."""
@@ -53,10 +53,6 @@ class DphRl(ClipHigher):
             raise ValueError(
                 "replay.alpha: the responses of the starting policy are replayed, and no others; set it to 0"
             )
-
-    @property
-    def start_samples(self) -> int:
-        return self.start_responses
 
     def anchors(self, correct: np.ndarray) -> np.ndarray:
         """Which responses of the starting policy are trained on, bool [n]: the first correct one, if it is solved."""

@@ -94,7 +94,7 @@ class Trainer:
             saver = checkpoint.Saver(folder, self.policy, self.optimizer, self.recipe.train, self.step, self.state)
             if evaluates and not self.step and not folder.steps():
                 self._record(0, self._evaluate(0, evaluation.num_samples))
-            if self.method.start_samples and not self.step:
+            if self.method.start_responses and not self.step:
                 self._sample_start()
             stop = stack.enter_context(stop_request())
             bar = stack.enter_context(progress_bar(steps, "train", "step", done=self.step, keep=True))
@@ -130,7 +130,7 @@ class Trainer:
         self.folder.begin()
         self.batches, samples = 0, self.recipe.evaluate.num_samples_in_training
         evaluated = self._evaluate(0, samples)["time/evaluate"] if self.eval_problems.problems else 0.0
-        if self.method.start_samples:
+        if self.method.start_responses:
             self._sample_start()
         with progress_bar(2, "measure", "step") as bar:
             _, row = [self._step(step, bar) for step in (1, 2)]
@@ -243,7 +243,8 @@ class Trainer:
         numbers, batch_size = range(len(self.train.problems)), self.recipe.train.batch_size
         for start in progress(numbers[::batch_size], "start", "batch"):
             seed = stream_seed(self.recipe.run.seed, "start", start)
-            for group in self._sampled(numbers[start : start + batch_size], self.method.start_samples, seed, {}, None):
+            batch = self._sampled(numbers[start : start + batch_size], self.method.start_responses, seed, {}, None)
+            for group in batch:
                 self.method.update_start(group, self.state)
         self.start_cpu = time.process_time() - began
 

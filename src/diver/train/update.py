@@ -85,9 +85,7 @@ def all_tokens(
     for chunk in micro_batches([row for row in run if row.written], budget, shared=shares_prompts(policy.model)):
         batch = collate(chunk, device)
         index = batch.token_index[batch.mask]
-        scores = response_logprobs(
-            policy, batch, temperature, with_entropy=loss.needs_entropy, top_p=loss.entropy_top_p
-        )
+        scores = response_logprobs(policy, batch, temperature, with_entropy=loss.needs_entropy, top_p=loss.top_p)
         logprobs[index], entropies[index] = (x[batch.mask] for x in scores)
     return Tokens(
         logprobs,
@@ -120,7 +118,7 @@ def accumulate(
             batch,
             temperature,
             with_entropy=loss.needs_entropy or bool(loss.entropy_coef),
-            top_p=loss.entropy_top_p,
+            top_p=loss.top_p,
         )
         selected_in_batch = None if selected is None else selected[batch.token_index]
         token_loss, metrics = loss.forward(

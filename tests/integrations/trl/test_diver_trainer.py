@@ -108,7 +108,7 @@ def test_the_update_is_that_of_the_built_in_trainer(tmp_path, name):
     assert len(record.generations) == 2
     seen = check_updates(record.generations, method, start=record.start, **about)
     assert getattr(seen, happened) and seen.signal
-    if method.start_samples:
+    if method.start_responses:
         assert [group.prompt for group in record.start] == [row["prompt"] for row in record.trainer.pool]
         kept, again = (
             [(name, [*entry["responses"]]) for name, entry in state["start"].items()]

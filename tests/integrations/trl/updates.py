@@ -53,7 +53,7 @@ class Record(TrainerCallback):
     @property
     def start(self):
         """The groups that the policy before training sampled: one of each problem."""
-        problems = len(self.trainer.pool) if self.trainer.outcome.method.start_samples else 0
+        problems = len(self.trainer.pool) if self.trainer.outcome.method.start_responses else 0
         return [group for groups in self.graded[: -(-problems // P)] for group in groups][:problems]
 
     def on_groups(self, step, groups, metrics):

@@ -108,7 +108,7 @@ def test_verl_takes_every_method(name):
         reasons["verified-replay"] = "method.loss.kl_coef = 0.3: verl would take this term over"
         reasons |= dict.fromkeys(("diver-actions", "gigpo"), "needs turns, which verl does not provide")
         reasons |= dict.fromkeys(
-            ("dph-rl", "pba"), "samples all problems before training (start), which verl does not do"
+            ("dph-rl", "pba"), "samples all problems before training (start), which verl does not provide"
         )
         assert reasons[name] in str(refused)
         return

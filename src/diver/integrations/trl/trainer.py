@@ -145,13 +145,13 @@ class DiverTrainer(GRPOTrainer):
         if extra_passes and self.accelerator.distributed_type in (DistributedType.DEEPSPEED, DistributedType.FSDP):
             # Replay and the selection of tokens or groups need passes of the model outside the update.
             raise DiverError(f"method {method.name!r}: DiverTrainer runs it without DeepSpeed and FSDP only")
-        if (method.selection.filter_groups or method.start_samples) and not hasattr(self.pool, "__len__"):
+        if (method.selection.filter_groups or method.start_responses) and not hasattr(self.pool, "__len__"):
             raise DiverError(f"method {method.name!r}: samples further problems, which a stream does not have")
         if "state" in method.needs and self.outcome.problems is None and hasattr(self.pool, "__len__"):
             check_ids(self.pool)
-        if method.start_samples not in (0, self.num_generations):
+        if method.start_responses not in (0, self.num_generations):
             size = f"num_generations = {self.num_generations}"
-            raise DiverError(f"method.start_responses = {method.start_samples}: set it to {size}")
+            raise DiverError(f"method.start_responses = {method.start_responses}: set it to {size}")
 
     @property
     def _each(self) -> int:
@@ -162,7 +162,7 @@ class DiverTrainer(GRPOTrainer):
         if not self.model.training:
             return super()._prepare_inputs(generation_batch)
         if self._step % self._each == 0 or self._buffered_inputs is None:
-            if self.outcome.method.start_samples and not self._step:
+            if self.outcome.method.start_responses and not self._step:
                 self._sample_start()
             self._buffered_inputs = [*self._planned(*self._rollouts(generation_batch))]
         return self._buffered_inputs[self._step % self.args.steps_per_generation]
@@ -330,7 +330,7 @@ class DiverTrainer(GRPOTrainer):
 
     def _scored(self, model: Any, batch: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """log pi of each token and the entropy that the loss reads, [n, T] each."""
-        width, top_p = batch["mask"].shape[1], self.outcome.method.loss.entropy_top_p
+        width, top_p = batch["mask"].shape[1], self.outcome.method.loss.top_p
         if top_p == 1:
             inputs = model, batch["ids"], batch["attention"], width
             logprobs, entropies, _ = self._get_per_token_logps_and_entropies(*inputs, compute_entropy=True)
