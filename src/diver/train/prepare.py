@@ -66,8 +66,7 @@ def prepare(recipe: Recipe) -> Prepared:
         _check_environments(recipe, [*train, *eval_problems])
     with errors.collected():
         policy = load_configuration(recipe.model)
-        _check_context(recipe, policy)
-        _check_generation(recipe, policy)
+        _check_policy(recipe, policy)
     errors.raise_found()
     prepared = Prepared(
         _prompted(recipe, train, policy.tokenizer, notes),
@@ -146,7 +145,7 @@ def _date_note(recipe: Recipe, tokenizer: Any, prompts: Prompted) -> str:
     )
 
 
-def _check_context(recipe: Recipe, policy: Configuration) -> None:
+def _check_policy(recipe: Recipe, policy: Configuration) -> None:
     name, longest = recipe.model.path, recipe.sample.max_prompt_tokens + recipe.sample.max_tokens
     context = positions(policy.config)
     if context is not None and longest > context:
@@ -161,14 +160,11 @@ def _check_context(recipe: Recipe, policy: Configuration) -> None:
         raise DiverError(f"sample.stop_token_ids: {unknown[0]} is no token of {name!r}, which has {vocabulary}")
     if not end_tokens(policy, policy.tokenizer, recipe.sample.stop_token_ids):
         raise DiverError(f"model.path {name!r}: neither tokenizer nor model has an end token")
-
-
-def _check_generation(recipe: Recipe, policy: Configuration) -> None:
     try:
         policy.generation_config.validate(strict=True)
     except ValueError as error:
         advice = "transformers saves no checkpoint with its generation_config.json; correct or delete the file"
-        raise DiverError(f"model.path {recipe.model.path!r}: {advice} ({' '.join(str(error).split())})") from None
+        raise DiverError(f"model.path {name!r}: {advice} ({' '.join(str(error).split())})") from None
 
 
 def _check_environments(recipe: Recipe, problems: Iterable[Problem]) -> None:
@@ -179,9 +175,9 @@ def _check_environments(recipe: Recipe, problems: Iterable[Problem]) -> None:
             f"method {recipe.method.name!r} needs turns, and {recipe.data.path!r} has responses of one turn; name an "
             "environment in data.verifier, or choose another method"
         )
-    for name in environments:
-        if recipe.run.engine != "builtin":
-            raise DiverError(f"environment {name}: --engine {recipe.run.engine} has responses of one turn; use builtin")
+    if environments and recipe.run.engine != "builtin":
+        reason = f"--engine {recipe.run.engine} has responses of one turn; use builtin"
+        raise DiverError(f"environment {environments[0]}: {reason}")
 
 
 def _check_batch(recipe: Recipe, problems: int, notes: Sequence[str]) -> None:
@@ -231,10 +227,7 @@ def rehearse(recipe: Recipe, train: Prompted, tokenizer: Any) -> list[str]:
 
     method, state = recipe.method.limited(recipe.sample.max_tokens), State()
     arguments = [group], Progress(0, recipe.train.steps), decode, state
-    if ":" in method.name:
-        (shaped,) = call_own(f"method.name {method.name!r}", method.apply, *arguments) or (None,)
-    else:
-        (shaped,) = method.apply(*arguments) or (None,)
+    (shaped,) = call_own(f"method.name {method.name!r}", method.apply, *arguments) or (None,)
     if shaped and method.selection.outcomes != "all" and not method.overlong:
         advantages = [r.token_advantages if r.token_advantages is not None else r.advantage for r in shaped.rollouts]
         # Where the reward differs from the outcome, real responses could have advantages other than 0.
