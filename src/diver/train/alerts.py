@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
+from diver.core.files import packaged_table
 from diver.core.run_folder import metrics_table
 
 if TYPE_CHECKING:
@@ -115,14 +115,13 @@ def held(metrics: pd.DataFrame, rules: Iterable[Rule], named: Naming = str) -> l
 @cache
 def rules() -> Sequence[Rule]:
     """The levels of alerts.toml."""
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["level"]
+    return packaged_table("diver.train", "alerts.toml")["level"]
 
 
 @cache
 def _rates() -> Mapping[str, Mapping[str, Any]]:
-    """alert_rates.toml: title -> its limit, the number of runs, and on how many it fired; empty without the file."""
-    file = Path(__file__).with_name("alert_rates.toml")
-    return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    """alert_rates.toml: title -> its limit, the number of runs, and on how many it fired."""
+    return packaged_table("diver.train", "alert_rates.toml")
 
 
 def rate(title: str, limit: float) -> str:
