@@ -52,6 +52,8 @@ CLASSES = {
     "gigpo": "diver.methods.gigpo:Gigpo",
 }
 """The methods of this package that have a class, which is imported when the method is used."""
+LOSS_METHODS = {name: loss for name, loss in LOSSES.items() if name not in CLASSES and name != Grpo().loss.name}
+"""The losses that are methods by themselves: the method is GRPO with this loss and has its name."""
 DEFAULT = "diver-mix"
 
 
@@ -64,24 +66,19 @@ class Methods(Mapping[str, Callable[[], Method]]):
     def __getitem__(self, name: str) -> Callable[[], Method]:
         if name in CLASSES:
             return import_object(CLASSES[name], "method.name")
-        if name in own_losses():
-            return partial(Grpo, name=name, loss=LOSSES[name]())
+        if name in LOSS_METHODS:
+            return partial(Grpo, name=name, loss=LOSS_METHODS[name]())
         path = added(ADDED)[name].value
         return checked(import_object(path, f"method.name = {name!r}"), path, Method, "method.name")
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**CLASSES, **own_losses(), **added(ADDED)})
+        return iter({**CLASSES, **LOSS_METHODS, **added(ADDED)})
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
 METHODS = Methods()
-
-
-def own_losses() -> dict[str, type[PolicyLoss]]:
-    """The losses that are methods by themselves: the method is GRPO with this loss and has its name."""
-    return {name: loss for name, loss in LOSSES.items() if name not in CLASSES and name != Grpo().loss.name}
 
 
 T = TypeVar("T")
