@@ -120,9 +120,9 @@ def test_degenerate_groups():
     "responses, options, message",
     [
         ([], {}, "at least one response"),
-        (["a", [1]], {}, "1 of 2 responses are strings"),
-        ([[1.5]], {}, "response 0 is neither"),
-        ([[1], [[2]]], {}, "response 1 is neither"),
+        (["a", [1]], {}, "response 0 is no flat .*, and not all are strings"),
+        ([[1.5]], {}, "response 0 is no flat"),
+        ([[1], [[2]]], {}, "response 1 is no flat"),
         (["a"], {"orders": 0}, "at least order 1"),
         (["a"], {"weights": (0.5, 0.5)}, "4 orders need 4 weights, got 2"),
         (["a"], {"weights": (1, 0, 0, -1)}, "at least 0"),

@@ -78,11 +78,7 @@ def number_tokens(responses: Sequence[Response]) -> tuple[np.ndarray, np.ndarray
     """
     if len(responses) == 0:
         raise ValueError("a group needs at least one response")
-    strings = sum(isinstance(r, str) for r in responses)
-    if 0 < strings < len(responses):
-        raise ValueError(f"{strings} of {len(responses)} responses are strings, the others token ids: give one kind")
-
-    if strings:
+    if all(isinstance(r, str) for r in responses):
         number = defaultdict[str, int](count().__next__).__getitem__  # a new word gets the next number
         words = (r.split() for r in responses if isinstance(r, str))
         numbered = [np.fromiter(map(number, word_list), np.int64, len(word_list)) for word_list in words]
@@ -90,7 +86,7 @@ def number_tokens(responses: Sequence[Response]) -> tuple[np.ndarray, np.ndarray
     tokens = [np.asarray(r) for r in responses]
     for i, ids in enumerate(tokens):
         if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
-            raise ValueError(f"response {i} is neither a string nor a flat sequence of integer token ids")
+            raise ValueError(f"response {i} is no flat sequence of token ids (int), and not all are strings")
     _, numbers = np.unique(np.concatenate([ids.astype(np.int64) for ids in tokens]), return_inverse=True)
     return numbers, np.array([len(ids) for ids in tokens])
 
@@ -109,9 +105,6 @@ def repeated_ngrams(tokens: np.ndarray, length: np.ndarray, orders: int) -> Iter
     tokens = np.insert(tokens, np.cumsum(length), vocabulary + np.arange(size))
     doc = np.repeat(np.arange(size), length + 1)
     base = vocabulary + size
-    if len(tokens) >= 1 << 31:  # beyond this, gram * base could overflow int64
-        raise ValueError(f"a group of {len(tokens)} tokens is too large: at most 2^31")
-
     start, gram = np.arange(len(tokens)), tokens
     for n in range(orders):
         if n:
