@@ -271,8 +271,6 @@ class Decoding:
         next_prompt = self.jobs[end].prompt if end < len(self.jobs) else -1
         if prefill is None or next_prompt not in prefill.place:
             self.prefill = None
-        elif len(prefill.place) == 1:
-            self.prefill = prefill
         else:
             index = self._on_device([prefill.place[next_prompt]])
             prefill.cache.batch_select_indices(index)
