@@ -118,11 +118,7 @@ class Replay:
             advantages = self.alpha * len(responses) * weight / weight.sum()
             rollouts = [
                 restored(
-                    response,
-                    index=i,
-                    grade=Grade.CORRECT,
-                    age=step - response["found"],
-                    advantage=float(advantage),
+                    response, index=i, grade=Grade.CORRECT, age=step - response["found"], advantage=float(advantage)
                 )
                 for i, (response, advantage) in enumerate(zip(responses.values(), advantages, strict=True))
             ]

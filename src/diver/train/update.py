@@ -114,11 +114,7 @@ def accumulate(
     for chunk in micro_batches(rows, budget, shared=shares_prompts(policy.model)):
         batch = collate(chunk, policy.model.device)
         logprobs, entropies = response_logprobs(
-            policy,
-            batch,
-            temperature,
-            with_entropy=loss.needs_entropy or bool(loss.entropy_coef),
-            top_p=loss.top_p,
+            policy, batch, temperature, with_entropy=loss.needs_entropy or bool(loss.entropy_coef), top_p=loss.top_p
         )
         selected_in_batch = None if selected is None else selected[batch.token_index]
         token_loss, metrics = loss.forward(
