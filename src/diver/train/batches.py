@@ -102,11 +102,10 @@ def micro_batches(rows: Sequence[Row], budget: int, *, shared: bool = False) -> 
     for row in sorted(rows, key=lambda r: r.length, reverse=True):
         count = len(batches[-1]) + 1 if batches else 1
         prompts.add(tuple(row.prompt))
-        response_length = row.length - len(row.prompt)
-        longest = [max(longest[0], len(row.prompt)), max(longest[1], response_length)]
+        longest = [max(longest[0], len(row.prompt)), max(longest[1], len(row.tokens))]
         if not batches or (len(prompts) if shared else count) * longest[0] + count * longest[1] > budget:
             batches.append([])
-            prompts, longest = {tuple(row.prompt)}, [len(row.prompt), response_length]
+            prompts, longest = {tuple(row.prompt)}, [len(row.prompt), len(row.tokens)]
         batches[-1].append(row)
     return batches
 
@@ -117,7 +116,7 @@ def collate(rows: Sequence[Row], device: torch.device) -> Batch:
     Padding is masked by position, never by its id: in many models PAD equals EOS, and in some it has no embedding.
     """
     p = max(len(row.prompt) for row in rows)
-    r = max(1, *(row.length - len(row.prompt) for row in rows))
+    r = max(1, *(len(row.tokens) for row in rows))
     ids = np.zeros((len(rows), p + r), dtype=np.int64)
     attention_mask = np.zeros((len(rows), p + r), dtype=np.int64)
     mask = np.zeros((len(rows), r), dtype=bool)
@@ -127,7 +126,7 @@ def collate(rows: Sequence[Row], device: torch.device) -> Batch:
     advantages = np.zeros((len(rows), r if per_token else 1), dtype=np.float32)
     first: dict[tuple[int, ...], int] = {}
     for i, row in enumerate(rows):
-        start, end = p - len(row.prompt), p - len(row.prompt) + row.length
+        start, end = p - len(row.prompt), p + len(row.tokens)
         ids[i, start:end] = [*row.prompt, *row.tokens]
         attention_mask[i, start:end] = 1
         mask[i, : end - p] = row.mask
@@ -186,7 +185,9 @@ def before_responses(model: Any, batch: Batch) -> Tensor:
     ids, position = (
         torch.cat([x[is_first, :-width][prompt], x[:, -width:][response]])[None] for x in (batch.ids, batch.position)
     )
-    prompts, responses = _places(prompt), int(prompt.sum()) + _places(response)
+    # The index of each token, counted row by row: int64 [n, T], arbitrary at padding.
+    prompts, responses = ((x.flatten().cumsum(0) - 1).clamp(min=0).view_as(x) for x in (prompt, response))
+    responses = int(prompt.sum()) + responses
     rows = torch.cat([prompts[(is_first.cumsum(0) - 1)[batch.prompt_row]], responses], 1)
     causal = torch.ones(rows.shape[1], rows.shape[1], dtype=torch.bool, device=rows.device).tril()
     # Padding attends to itself: a softmax over nothing would be NaN.
@@ -199,11 +200,6 @@ def before_responses(model: Any, batch: Batch) -> Tensor:
     with attention(model, NAME, partial(_attend, parts, full_attention)):
         hidden = hidden_states(model, input_ids=ids, position_ids=position, use_cache=False)
     return hidden[0, rows[:, -width - 1 : -1][batch.mask]]
-
-
-def _places(tokens: Tensor) -> Tensor:
-    """The index of each token of a mask [n, T], counted row by row: int64 [n, T], arbitrary at padding."""
-    return (tokens.flatten().cumsum(0) - 1).clamp(min=0).view_as(tokens)
 
 
 def _attend(
