@@ -92,12 +92,7 @@ TITLES = {
     "actions": "actions: 1 - BLEU", "action-edits": "actions: edit distance", "states": "states of its own",
 }  # fmt: skip
 """The metrics as tables and figures call them."""
-RANGES = {
-    **dict.fromkeys(
-        ("textual", "equational", "distinct-n", "self-bleu", "actions", "action-edits", "states"), (0.0, 1.0)
-    ),
-    **dict.fromkeys(("hidden-state", "embedding"), (0.0, 2.0)),
-}
+RANGES = {name: (0.0, 2.0 if name in ("hidden-state", "embedding") else 1.0) for name in METRICS}
 """The range of each metric, which bounds its intervals."""
 OF_NGRAMS = frozenset({"textual", "distinct-n", "self-bleu"})  # metrics of n-grams, whose units `tokenize` sets
 OF_TURNS = frozenset({"actions", "action-edits", "states"})  # metrics that ignore `until` and `horizon`
