@@ -9,6 +9,7 @@ import hashlib
 import json
 import shutil
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -77,29 +78,26 @@ def _checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+@dataclass
 class Saver:
     """Saves every `save_steps` steps, and at least every `save_minutes`. `step` is the last saved step."""
 
-    def __init__(
-        self,
-        folder: RunFolder,
-        policy: Policy,
-        optimizer: torch.optim.Optimizer,
-        config: Train,
-        step: int,
-        state: State,
-    ) -> None:
-        self.folder, self.policy, self.optimizer, self.config = folder, policy, optimizer, config
-        self.step, self.state, self._time = step, state, time.monotonic()
+    folder: RunFolder
+    policy: Policy
+    optimizer: torch.optim.Optimizer
+    config: Train
+    step: int
+    state: State
+    last: float = field(default_factory=lambda: time.monotonic())
 
     def due(self, step: int) -> bool:
-        minutes = (time.monotonic() - self._time) / 60
+        minutes = (time.monotonic() - self.last) / 60
         return step % self.config.save_steps == 0 or 0 < self.config.save_minutes <= minutes
 
     def save(self, step: int) -> None:
         if step != self.step:
             save(self.folder, step, self.policy, self.optimizer, self.config.save_total_limit, self.state)
-            self.step, self._time = step, time.monotonic()
+            self.step, self.last = step, time.monotonic()
 
 
 def restore(path: Path, policy: Policy, optimizer: torch.optim.Optimizer) -> int:
