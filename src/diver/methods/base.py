@@ -122,15 +122,14 @@ class Selection:
         return left_out(groups, order[enough].tolist())
 
     def _by_diversity(self, group: Group) -> np.ndarray:
-        size, remainder = divmod(len(group), self.samples)
-        if remainder or not size:
+        if len(group) % self.samples:
             raise ValueError(
                 f"problem {group.problem.id!r}: a selection of 1 in {self.samples} needs a multiple of "
                 f"{self.samples} rollouts, not {len(group)}"
             )
         score = np.array([(r.diversity["textual"] + r.diversity["equational"]) / 2 for r in group.rollouts])
         order = np.argsort(-score if self.keep == "most" else score, kind="stable")
-        return np.isin(np.arange(len(group)), order[:size])
+        return np.isin(np.arange(len(group)), order[: len(group) // self.samples])
 
 
 @settings
