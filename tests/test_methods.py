@@ -128,7 +128,7 @@ def test_overrides_are_merged_key_by_key():
         ),
         ("pass-at-k", {"k": 0}, "method.k: must be at least 1, not 0"),
         ("pass-at-k", {"sets": 0}, "method.sets: must be at least 1, not 0"),
-        ("pass-at-k", {"sets": 4}, "method: sets = 4 has no effect with form = 'analytic'"),
+        ("pass-at-k", {"sets": 4}, "method: sets would have no effect: form = 'analytic'"),
         ("grpo", {"threshold": 0.0}, "method.threshold: must be above 0, the outcome of a wrong response, not 0"),
         (
             "grpo",

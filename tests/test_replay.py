@@ -373,7 +373,7 @@ def test_settings_out_of_range_name_themselves():
     for table in ({"alpha": -1.0}, {"capacity": 0}, {"bank_gb": 0.0}, {"max_age": -1}):
         with pytest.raises(DiverError, match=f"method.replay.*{next(iter(table))}"):
             method_named("verified-replay", replay=table)
-    with pytest.raises(DiverError, match="weights = 'frequency' counts solutions"):
+    with pytest.raises(DiverError, match="weights would have no effect: keep = 'latest'"):
         method_named("verified-replay", replay={"keep": "latest", "weights": "frequency"})
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from diver.core.rounding import reaches
-from diver.core.settings import PositiveInt, settings
+from diver.core.settings import PositiveInt, refuse_without_effect, settings
 from diver.core.types import Group
 from diver.methods.base import Context, random_stream
 from diver.methods.grpo import group_advantage, one_group
@@ -35,10 +35,8 @@ class PassAtK(OfSets):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.sets is not None and self.form == "analytic":
-            raise ValueError(
-                f"sets = {self.sets} has no effect with form = 'analytic', which has all sets; form = 'bootstrap'"
-            )
+        if self.form == "analytic":
+            refuse_without_effect(self, ["sets"], "form = 'analytic' has all sets; choose form = 'bootstrap'")
 
     def advantages(self, group: Group, context: Context) -> np.ndarray:
         if self.form == "analytic":

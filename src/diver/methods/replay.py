@@ -69,10 +69,8 @@ class Replay:
         if not self.alpha:
             names = [field.name for field in dataclasses.fields(self) if field.name != "alpha"]
             refuse_without_effect(self, names, "without alpha nothing is replayed; give alpha, such as 0.1")
-        if self.keep == "latest" and self.weights == "frequency":
-            raise ValueError(
-                "weights = 'frequency' counts solutions, and keep = 'latest' does not distinguish them; use 'uniform'"
-            )
+        if self.keep == "latest":
+            refuse_without_effect(self, ["weights"], "keep = 'latest' counts no solutions; choose 'distinct'")
 
     def remember(self, group: Group, state: State, step: int) -> None:
         """Add the correct, finished rollouts of a group, sampled in rollout step `step`, to the bank, in place."""
