@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from diver.core.endings import EMPTY, FAILED, is_cut_off
-from diver.core.extras import missing
+from diver.core.extras import require
 from diver.core.settings import Bound, NonNegativeInt, Positive, PositiveInt, settings
 from diver.core.types import DiverError, Grade, Rollout
 from diver.sample.base import Generation, Key, Request, SamplingParams
@@ -93,10 +93,9 @@ class EndpointGenerator:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        try:
-            import openai
-        except ImportError:
-            raise DiverError(missing("openai")) from None
+        require("openai")
+        import openai
+
         self._openai = openai
         # No proxy is used for a server on this machine: the proxy of a network cannot reach it.
         self._here = urlsplit(endpoint.url).hostname in ("127.0.0.1", "localhost", "::1")
