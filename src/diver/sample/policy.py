@@ -265,7 +265,7 @@ def load_configuration(settings: Model) -> Configuration:
             base = str(json.loads(adapters.read_text(encoding="utf-8"))["base_model_name_or_path"])
         config = AutoConfig.from_pretrained(base, trust_remote_code=False, **options)
     except (OSError, ValueError, KeyError, ImportError) as e:
-        raise DiverError(f"model.path {settings.path!r}: its tokenizer cannot be loaded ({hub.one_line(e)})") from None
+        raise DiverError(f"model.path {settings.path!r}: cannot be loaded ({hub.one_line(e)})") from None
     try:
         generation_config = GenerationConfig.from_pretrained(base, **options)
     except OSError:  # generation_config.json is optional
@@ -295,18 +295,14 @@ def _locate(settings: Model, checkpoint: Path | None = None) -> str:
         except DiverError as e:
             raise type(e)(f"model.path {e}") from None
         return str(folder)
-    files = {path.name for path in folder.iterdir()}
-    config = ADAPTERS if ADAPTERS in files else "config.json"
-    if config not in files:
-        raise DiverError(f"{name}: the folder has no config.json, so it is no Hugging Face model folder")
-    try:
-        json.loads((folder / config).read_text(encoding="utf-8"))
-    except ValueError as e:
-        raise DiverError(f"{folder / config}: is not JSON ({e})") from None
-    if not files & {"tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json"}:
-        raise DiverError(f"{name}: the folder has no tokenizer (tokenizer.json); tokenizer.save_pretrained saves one")
-    if not [*folder.glob("*.safetensors"), *folder.glob("*.bin")]:
-        raise DiverError(f"{name}: the folder has no weights (*.safetensors)")
+    needed = {
+        "config.json": ("config.json", ADAPTERS),
+        "tokenizer (tokenizer.json)": ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json"),
+        "weights (*.safetensors)": ("*.safetensors", "*.bin"),
+    }
+    if lacks := [f"no {what}" for what, files in needed.items() if not any(any(folder.glob(file)) for file in files)]:
+        advice = "save_pretrained of a model and of its tokenizer writes them"
+        raise DiverError(f"{name}: the folder has {', '.join(lacks)}; {advice}")
     return str(folder)
 
 
