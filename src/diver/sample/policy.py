@@ -91,18 +91,20 @@ def token_logprobs(
     vocabulary: int,
     with_entropy: bool = False,
     top_p: float = 1.0,
-) -> tuple[Tensor, Tensor | None]:
+) -> tuple[Tensor, Tensor]:
     """log pi of each token and the entropy in nats of its distribution, at logits / temperature: [N] each, in float32.
 
-    With `top_p` the entropy is that of the nucleus (`entropy`). `head` maps hidden states [n, d] to logits [n, V].
+    Without `with_entropy` the entropies are 0. With `top_p` the entropy is that of the nucleus (`entropy`). `head` maps
+    hidden states [n, d] to logits [n, V].
 
     More than CHUNK_ELEMENTS logits are computed in chunks, and again in the backward pass, so the memory does not grow
     with N V. Values and gradients are the same.
     """
 
-    def scores(hidden: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
+    def scores(hidden: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         logp = torch.log_softmax(head(hidden).float() / temperature, -1)
-        return logp.gather(-1, tokens[:, None])[:, 0], entropy(logp, top_p) if with_entropy else None
+        logprobs = logp.gather(-1, tokens[:, None])[:, 0]
+        return logprobs, entropy(logp, top_p) if with_entropy else torch.zeros_like(logprobs)
 
     chunk_size = max(1, CHUNK_ELEMENTS // vocabulary)
     if len(tokens) <= chunk_size:
@@ -112,7 +114,7 @@ def token_logprobs(
         for chunk in zip(hidden.split(chunk_size), tokens.split(chunk_size), strict=True)
     ]
     logprobs, entropies = zip(*chunks, strict=True)
-    return torch.cat(logprobs), torch.cat(entropies) if with_entropy else None
+    return torch.cat(logprobs), torch.cat(entropies)
 
 
 def entropy(logp: Tensor, top_p: float = 1.0) -> Tensor:
@@ -339,11 +341,8 @@ class Linear(torch.nn.Linear):
         in_float32 = x.dtype == self.weight.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
         if not in_float32 or not x.numel():  # oneDNN does not multiply an empty matrix
             return super().forward(x)
-        return (
-            _Product.apply(x, self.weight, self.bias)
-            if torch.is_grad_enabled()
-            else _product(x, self.weight, self.bias)
-        )
+        product = _Product.apply if torch.is_grad_enabled() else _product
+        return product(x, self.weight, self.bias)
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -64,9 +64,7 @@ def response_logprobs(
             top_p=top_p,
         )
     padded = torch.zeros(mask.shape, dtype=logprobs.dtype, device=mask.device)
-    return padded.masked_scatter(mask, logprobs), padded if entropies is None else padded.masked_scatter(
-        mask, entropies
-    )
+    return padded.masked_scatter(mask, logprobs), padded.masked_scatter(mask, entropies)
 
 
 @torch.no_grad()
@@ -117,9 +115,8 @@ def accumulate(
             policy, batch, temperature, with_entropy=loss.needs_entropy or bool(loss.entropy_coef), top_p=loss.top_p
         )
         selected_in_batch = None if selected is None else selected[batch.token_index]
-        token_loss, metrics = loss.forward(
-            Tokens(logprobs, batch.old_logprobs, batch.advantages, entropies, batch.mask, selected_in_batch)
-        )
+        tokens = Tokens(logprobs, batch.old_logprobs, batch.advantages, entropies, batch.mask, selected_in_batch)
+        token_loss, metrics = loss.forward(tokens)
         if loss.kl_coef:
             assert reference is not None
             with torch.no_grad():
@@ -138,9 +135,8 @@ def accumulate(
         sums["active"] += float(batch.mask.sum())
         for name, values in metrics.items():
             sums[f"loss/{name}"] += float(values.detach()[batch.mask].sum())
-    sums["coefficients"] = float(
-        sum(row.weight * np.abs(np.broadcast_to(row.advantages, row.written)).sum() for row in rows)
-    )
+    coefficients = (row.weight * np.abs(np.broadcast_to(row.advantages, row.written)).sum() for row in rows)
+    sums["coefficients"] = float(sum(coefficients))
     return sums
 
 
@@ -209,9 +205,8 @@ def update(
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad.zero_()
         if share:
             sums = accumulate(policy, rows_of(share, weights_of(share)), without_terms, temperature, budget)
-            totals["replay/grad_norm"] += float(
-                torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-            )
+            gradients = [p.grad for p in parameters if p.grad is not None]
+            totals["replay/grad_norm"] += float(torch.nn.utils.get_total_norm(gradients))
             totals["replay/coefficients"] += sums["coefficients"]
 
         lengths = torch.tensor([r.length for g in mini_batch for r in g.rollouts])
