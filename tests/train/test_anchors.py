@@ -153,9 +153,7 @@ def test_what_is_refused():
         )
     with pytest.raises(DiverError, match="which TRL does not provide; the built-in trainer does"):
         check_needs(method_named("dph-rl"), "TRL", ("responses", "replay"))
-    with pytest.raises(
-        DiverError, match="replay.alpha: the responses of the starting policy are replayed, and no other"
-    ):
+    with pytest.raises(DiverError, match="replay.alpha: the responses of the starting policy are replayed, no others"):
         method_named("dph-rl", replay={"alpha": 0.1})
     with pytest.raises(DiverError, match="method.solved: must be between 0 and 1, not 2"):
         method_named("dph-rl", solved=2)

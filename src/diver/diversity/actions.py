@@ -64,9 +64,8 @@ def state_diversity(group: Group) -> np.ndarray:
     """
     if len(group) == 1:
         return np.zeros(1)
-    return unique_fractions(
-        [frozenset(turn.state for turn in r.turns if turn.state is not None) for r in group.rollouts]
-    )
+    states = [frozenset(turn.state for turn in r.turns if turn.state is not None) for r in group.rollouts]
+    return unique_fractions(states)
 
 
 def _numbered(group: Group) -> list[list[int]]:

@@ -34,7 +34,6 @@ class GspoLoss(ClipLoss):
         fixed = tokens.logprobs.detach()
         log_s = response_mean(fixed - tokens.old_logprobs, tokens.mask)
         log_ratio = tokens.logprobs - fixed + log_s  # in this order logprobs - fixed is exactly 0
-        loss, is_clipped = clipped_surrogate(
-            log_ratio, log_ratio.new_zeros(()), tokens.advantages, self.clip_low, self.clip_high
-        )
+        zero = log_ratio.new_zeros(())
+        loss, is_clipped = clipped_surrogate(log_ratio, zero, tokens.advantages, self.clip_low, self.clip_high)
         return loss, {"clip_fraction": is_clipped}

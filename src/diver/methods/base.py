@@ -82,9 +82,7 @@ class Selection:
         if not self.filter_groups:
             refuse_without_effect(self, ["max_num_gen_batches"], "no group is left out; set filter_groups = true")
         elif self.top_p < 1:
-            raise ValueError(
-                "filter_groups samples other problems in the place of groups and top_p does not: choose one"
-            )
+            raise ValueError("filter_groups samples other problems in the place of groups, top_p does not: choose one")
 
     @property
     def multiplier(self) -> int:
@@ -367,9 +365,7 @@ class Method:
         if "state" in needs and state is None:
             raise DiverError(f"method {self.name!r} counts over the run: give the same `state`, a dict, in every step")
         if self.replay.alpha and not isinstance(progress, Progress):
-            raise DiverError(
-                f"method {self.name!r} replays rollouts by their age: give progress as Progress(step, steps)"
-            )
+            raise DiverError(f"method {self.name!r} replays rollouts by age: give progress as Progress(step, steps)")
         result, sampled = [], list(groups)
         context = Context(progress, {} if state is None else state, decode)
         for group in sampled:
@@ -444,9 +440,8 @@ class Method:
                     "finite outcome before it is shaped"
                 )
             if self.unit_outcomes and not -ROUNDING <= outcome <= 1 + ROUNDING:
-                raise self._error(
-                    group, f"rollout {i} has the outcome {outcome:g}; give one from 0 (wrong) to 1 (correct)"
-                )
+                reason = f"rollout {i} has the outcome {outcome:g}; give one from 0 (wrong) to 1 (correct)"
+                raise self._error(group, reason)
         for field_name, function in (("key", "with_keys"), ("grade", "verify")):
             if f"{field_name}s" in needs and any(getattr(rollout, field_name) is None for rollout in group.rollouts):
                 way = f"diver.grading.{function}(groups), or set Rollout.{field_name}"

@@ -50,9 +50,7 @@ class DphRl(ClipHigher):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.replay.alpha:
-            raise ValueError(
-                "replay.alpha: the responses of the starting policy are replayed, and no others; set it to 0"
-            )
+            raise ValueError("replay.alpha: the responses of the starting policy are replayed, no others; set it to 0")
 
     def anchors(self, correct: np.ndarray) -> np.ndarray:
         """Which responses of the starting policy are trained on, bool [n]: the first correct one, if it is solved."""

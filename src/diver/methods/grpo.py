@@ -119,9 +119,7 @@ def group_advantage(
     """
     r = one_group(rewards)
     if divisor == "mean" and r.min() < -tolerance * max(1.0, r.max()):
-        raise DiverError(
-            f"rewards that are divided by their mean must be at least 0 (0 wrong, 1 correct), not {r.min():g}"
-        )
+        raise DiverError(f"rewards divided by their mean must be at least 0 (0 wrong, 1 correct), not {r.min():g}")
     if alike(r, tolerance):
         return np.zeros_like(r)
     scale = {"std": r.std(), "sample-std": r.std(ddof=1), "mean": r.mean(), "none": 1.0}[divisor]

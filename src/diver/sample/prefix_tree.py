@@ -164,9 +164,8 @@ def _children(now: Prefixes, temperature: float, rng: np.random.Generator) -> tu
     line = (cumulative + np.arange(len(cumulative))[:, None]).ravel()
     prefix = np.repeat(np.arange(len(now.n)), now.n)
     cell = np.searchsorted(line, prefix + 1 - rng.random(len(prefix)))
-    cell, n = np.unique(
-        np.maximum(cell, prefix * size), return_counts=True
-    )  # a draw may round to i, the end of prefix i - 1
+    # A draw may round to i, the end of prefix i - 1.
+    cell, n = np.unique(np.maximum(cell, prefix * size), return_counts=True)
     return cell // size, cell % size, n
 
 

@@ -70,10 +70,8 @@ class Trajectory:
         if isinstance(answer, Exception):
             self.failure = Grade.TIMEOUT if isinstance(answer, TimeoutError) else Grade.ERROR
             self.turns = [replace(turn, reward=None) for turn in self.turns]  # the outcome of a failure is 0
-            details = f"{type(answer).__name__}: {clean(str(answer))}", own_place(answer)
-            logger.warning(
-                "problem %r, turn %d: the environment failed: %s %s", self.problem.id, len(self.replies), *details
-            )
+            error = f"{type(answer).__name__}: {clean(str(answer))} {own_place(answer)}"
+            logger.warning("problem %r, turn %d: the environment failed: %s", self.problem.id, len(self.replies), error)
             return
         if answer.actions is not None:
             self.turns[-1] = replace(self.turns[-1], actions=tuple(answer.actions))

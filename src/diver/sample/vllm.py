@@ -88,6 +88,5 @@ class VLLMGenerator:
                 for request, limit in zip(batch, limits, strict=True)
             ]
             outputs = self.engine.generate([{"prompt_token_ids": ids} for ids in prompts], sampling, use_tqdm=False)
-            yield from (
-                generation(request, output, self.tokenizer) for request, output in zip(batch, outputs, strict=True)
-            )
+            for request, output in zip(batch, outputs, strict=True):
+                yield generation(request, output, self.tokenizer)

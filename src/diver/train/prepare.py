@@ -90,11 +90,10 @@ def prepare(recipe: Recipe) -> Prepared:
     notes += [note] if (note := _date_note(recipe, policy.tokenizer, prepared.train)) else []
     template, word = prepared.train.template, "a" if policy.tokenizer.chat_template else "no"
     reason = f": the model has {word} chat template (data.template = 'auto')" if recipe.data.template == "auto" else ""
-    evaluated = prepared.eval_problems
-    differs = bool(evaluated.problems) and evaluated.template != template  # evaluation may have another grader
-    notes.append(
-        f"prompts by template {template!r}{f', in evaluation {evaluated.template!r}' if differs else ''}{reason}"
-    )
+    evaluated = prepared.eval_problems  # may have another grader
+    differs = bool(evaluated.problems) and evaluated.template != template
+    other = f", in evaluation {evaluated.template!r}" if differs else ""
+    notes.append(f"prompts by template {template!r}{other}{reason}")
     return prepared
 
 
