@@ -13,9 +13,9 @@ from typing import Literal
 import numpy as np
 
 from diver.core.settings import NonNegative, PositiveInt, ZeroToOne, settings
-from diver.core.types import Group, Problem, Progress, State
+from diver.core.types import Group, Progress, State
 from diver.methods.grpo import ClipHigher
-from diver.methods.replay import restored, stored
+from diver.methods.replay import restored_group, stored
 
 KEY = "start"
 """The key in the state: the responses of the starting policy that are trained on, by problem."""
@@ -72,11 +72,9 @@ class DphRl(ClipHigher):
         groups = []
         for name in list(anchored)[:problems]:
             entry = anchored[name] = anchored.pop(name)  # at the end of the queue
-            rollouts = [
-                restored(response, index=int(index), age=progress.step, advantage=0.0)
-                for index, response in entry["responses"].items()
-            ]
-            groups.append(Group(Problem(name, "", ""), tuple(rollouts), prompt_tokens=tuple(entry["prompt"].tolist())))
+            index, size = [*map(int, entry["responses"])], len(entry["responses"])
+            group = restored_group(name, entry)
+            groups.append(group.with_each(index=index, age=[progress.step] * size, advantage=[0.0] * size))
         return groups
 
     def reweighed(self, replayed: Sequence[Group], now: Sequence[Group]) -> list[Group]:

@@ -112,15 +112,11 @@ class Replay:
             if not responses:
                 continue
             bank[name] = {**entry, "responses": responses}
-            weight = np.array([1 if self.weights == "uniform" else r["seen"] for r in responses.values()], np.float64)
-            advantages = self.alpha * len(responses) * weight / weight.sum()
-            rollouts = [
-                restored(
-                    response, index=i, grade=Grade.CORRECT, age=step - response["found"], advantage=float(advantage)
-                )
-                for i, (response, advantage) in enumerate(zip(responses.values(), advantages, strict=True))
-            ]
-            groups.append(Group(Problem(name, "", ""), tuple(rollouts), prompt_tokens=tuple(entry["prompt"].tolist())))
+            found, seen = (np.array([r[key] for r in responses.values()]) for key in ("found", "seen"))
+            weight = np.ones(len(seen)) if self.weights == "uniform" else seen
+            advantages = self.alpha * len(seen) * weight / weight.sum()
+            group = restored_group(name, bank[name]).with_each(grade=[Grade.CORRECT] * len(seen))
+            groups.append(group.with_each(age=(step - found).tolist(), advantage=advantages.tolist()))
         return groups
 
     def metrics(self, state: State) -> dict[str, float]:
@@ -226,12 +222,15 @@ def stored(rollout: Rollout, *, with_logprobs: bool) -> dict[str, Any]:
     return {"tokens": np.where(written, ids, ~ids).astype(np.int32), **logprobs}
 
 
-def restored(response: dict[str, Any], **known: Any) -> Rollout:
-    """The `stored` rollout, with zeros if its log-probs were not stored; `known` are further attributes."""
-    tokens = response["tokens"]
-    turns = turns_of_tokens(np.where(tokens < 0, ~tokens, tokens).tolist(), tokens >= 0)
-    logprobs = response.get("logprobs", np.zeros((tokens >= 0).sum(), np.int32)).view(np.float32)
-    return Rollout.of_turns(turns, logprobs=logprobs, **known)
+def restored_group(name: str, entry: dict[str, Any]) -> Group:
+    """The `stored` responses of a problem with its prompt, with zeros for log-probs that were not stored."""
+    rollouts = []
+    for i, response in enumerate(entry["responses"].values()):
+        tokens = response["tokens"]
+        turns = turns_of_tokens(np.where(tokens < 0, ~tokens, tokens).tolist(), tokens >= 0)
+        logprobs = response.get("logprobs", np.zeros((tokens >= 0).sum(), np.int32)).view(np.float32)
+        rollouts.append(Rollout.of_turns(turns, index=i, logprobs=logprobs))
+    return Group(Problem(name, "", ""), tuple(rollouts), prompt_tokens=tuple(entry["prompt"].tolist()))
 
 
 def _size(entry: dict[str, Any]) -> int:
