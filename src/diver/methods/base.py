@@ -9,8 +9,7 @@ import hashlib
 import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -160,13 +159,12 @@ class Overlong:
         return -self.penalty * np.clip((np.asarray(lengths) - start) / (self.max_tokens - start), 0.0, 1.0)
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(NamedTuple):
     """The inputs of a method besides a group: the progress of the run, the state, and `decode` if the engine has it."""
 
-    progress: Progress | float = 0.0
-    state: State = field(default_factory=dict)
-    decode: Decode | None = None
+    progress: Progress | float
+    state: State
+    decode: Decode | None
 
 
 @settings
