@@ -162,9 +162,6 @@ class Diver(ClipHigher):
         coef, lengths = self.shaping_coef(context.progress), self._lengths(group)
         return shape(group.outcomes, clipped, coef, self.shaping, lengths, self.threshold, group.truncated)
 
-    def min_std(self, group: Group) -> float:
-        return self._smallest_mixed_std(group) if self.std_floor else 0.0
-
     def clipped_fraction(self, groups: Sequence[Group]) -> float:
         is_clipped = [
             values[is_rewarded(group.outcomes, self.shaping.condition, self.threshold, group.truncated)]
@@ -174,11 +171,13 @@ class Diver(ClipHigher):
         ]
         return float(np.concatenate(is_clipped).mean()) if any(flags.size for flags in is_clipped) else 0.0
 
-    def _smallest_mixed_std(self, group: Group) -> float:
-        """The smallest standard deviation of G outcomes of 0 or 1 that are not all equal.
+    def min_std(self, group: Group) -> float:
+        """With `std_floor`, the smallest standard deviation of G outcomes of 0 or 1 that are not all equal.
 
         It is sqrt(G-1)/G, or 1/sqrt(G) for that of the sample.
         """
+        if not self.std_floor:
+            return 0.0
         for i, outcome in enumerate(group.outcomes):
             if min(abs(outcome), abs(outcome - 1)) > ROUNDING:
                 raise self._error(group, f"rollout {i} has the outcome {outcome}; method.std_floor needs 0 or 1")
