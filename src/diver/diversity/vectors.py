@@ -7,7 +7,7 @@ is loaded at the first call and cached. DiverError if it cannot be loaded.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -56,10 +56,7 @@ def hidden_state_diversity(responses: Sequence[str], settings: HiddenState | Non
 def embeddings(responses: Sequence[str], settings: Embedding) -> np.ndarray:
     """e [G, H], float32."""
     encoder = _encoder(settings.model, settings.device)
-
-    def encode(texts: list[str]) -> np.ndarray:
-        return encoder.encode(texts, prompt=settings.prompt, batch_size=settings.batch, show_progress_bar=False)
-
+    encode = partial(encoder.encode, prompt=settings.prompt, batch_size=settings.batch, show_progress_bar=False)
     return encode_once(responses, encode)
 
 

@@ -22,7 +22,7 @@ from diver.core.seeds import stream_seed, uniform
 from diver.core.types import DiverError, Diverged, Group, Problem, Rollout
 from diver.sample.base import Generation, Job, Key, Request, SamplingParams, prompts_that_fit
 from diver.sample.decoding import Decoding, Past, check_layers
-from diver.sample.policy import Policy, entropy, key_value_size, positions
+from diver.sample.policy import Policy, entropy, positions
 
 BLOCK = 64  # consecutive samples of one problem in an evaluation
 SEGMENT = {"cuda": 16}  # requests per row in a segment, by device (else 2); a killed segment is repeated completely
@@ -128,7 +128,9 @@ class HFGenerator:
             return min(MAX_NUM_SEQS, max(MIN_NUM_SEQS, CPU_TOKENS_IN_FLIGHT // positions))
         config = self.model.config.get_text_config()
         itemsize = (self.precision or self.model.dtype).itemsize
-        row = positions * 2 * config.num_hidden_layers * key_value_size(config) * itemsize + 32 * config.vocab_size
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        row = positions * 2 * config.num_hidden_layers * heads * head_size * itemsize + 32 * config.vocab_size
         copy_bytes = self.model.num_parameters() * itemsize if self.precision else 0  # the autocast's copy
         # A tenth remains for activations, and for what fragmentation makes unusable.
         rows = int(0.9 * (self._free - copy_bytes)) // row

@@ -59,12 +59,6 @@ def positions(config: Any) -> int | None:
     return getattr(text, "max_position_embeddings", None)
 
 
-def key_value_size(text: Any) -> int:
-    """The size of the keys of one position in one layer, which is that of the values too; from a text configuration."""
-    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
-    return heads * (getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads)
-
-
 def hidden_states(model: Any, **inputs: Any) -> Tensor:
     """The last hidden states of a causal model, before its head: [n, T, d]."""
     return model.base_model(**inputs).last_hidden_state
