@@ -11,7 +11,7 @@ from diver.core.settings import Bound, settings
 from diver.core.types import Group
 from diver.methods.base import Context
 from diver.methods.grpo import group_advantage
-from diver.methods.of_sets import OfSets
+from diver.methods.pass_at_k import OfSets
 
 
 @settings

@@ -10,7 +10,7 @@ from diver.core.types import Group
 from diver.losses import ClipLoss, PolicyLoss
 from diver.methods.base import Context
 from diver.methods.grpo import Grpo, group_advantage
-from diver.methods.of_sets import OfSets
+from diver.methods.pass_at_k import OfSets
 
 
 @settings

@@ -7,10 +7,27 @@ import numpy as np
 
 from diver.core.rounding import reaches
 from diver.core.settings import PositiveInt, refuse_without_effect, settings
-from diver.core.types import Group
-from diver.methods.base import Context, random_stream
+from diver.core.types import DiverError, Group
+from diver.methods.base import Context, Method, random_stream
 from diver.methods.grpo import group_advantage, one_group
-from diver.methods.of_sets import OfSets
+
+
+@settings
+class OfSets(Method):
+    """The common part of methods that compare sets of k responses of a group."""
+
+    any_size = False  # a set of k says more of a small group
+
+    k: PositiveInt = 4
+    """The size of a set."""
+
+    def __post_init__(self) -> None:
+        if self.selection.outcomes != "all":
+            raise ValueError("selection.outcomes leaves groups of fewer than k responses; it must be all")
+
+    def check_group_size(self, size: int, key: str) -> None:
+        if self.k >= size:
+            raise DiverError(f"method.k is {self.k} with {key} = {size}: k must be below G, or no group has a signal")
 
 
 @settings

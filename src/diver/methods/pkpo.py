@@ -8,7 +8,7 @@ import numpy as np
 from diver.core.settings import PositiveInt, settings
 from diver.core.types import DiverError, Group
 from diver.methods.base import Context
-from diver.methods.of_sets import OfSets
+from diver.methods.pass_at_k import OfSets
 
 
 @settings

@@ -74,8 +74,11 @@ class MLflow:
         self._client.set_terminated(self._run)
 
 
-class Trackio:
-    """Logs to `project` in TRACKIO_DIR, unless TRACKIO_SPACE_ID or TRACKIO_SERVER_URL names another place."""
+class Trackio(WandB):
+    """Logs to `project` in TRACKIO_DIR, unless TRACKIO_SPACE_ID or TRACKIO_SERVER_URL names another place.
+
+    A run of trackio has the methods of one of wandb.
+    """
 
     def __init__(self, folder: Path, project: str, config: Mapping[str, Any]) -> None:
         import trackio
@@ -84,12 +87,9 @@ class Trackio:
         self._run = trackio.init(project, name=name, resume="allow", embed=False, config=dict(config))
         self.close = self._run.finish
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        self._run.log(dict(metrics), step=step)
 
-
-Logger = AlertLog | TensorBoard | WandB | MLflow | Trackio
-SERVICES: dict[str, type[WandB] | type[MLflow] | type[Trackio]] = {"wandb": WandB, "mlflow": MLflow, "trackio": Trackio}
+Logger = AlertLog | TensorBoard | WandB | MLflow
+SERVICES: dict[str, type[WandB | MLflow]] = {"wandb": WandB, "mlflow": MLflow, "trackio": Trackio}
 
 
 def run_id(folder: Path, config: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ run later is raised before its first step.
 
 import datetime
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -99,16 +99,14 @@ def prepare(recipe: Recipe) -> Prepared:
 
 def _replay_note(recipe: Recipe, verifiers: Iterable[str]) -> str:
     """A note on how the replay bank distinguishes solutions, and how much it can hold."""
-    names_by_solution: dict[str, list[str]] = {}
+    names_by_solution = defaultdict[str, list[str]](list)
     for grader in map(get_grader, sorted(verifiers)):
-        solution = (
-            "the sequence of its actions"
-            if isinstance(grader, EnvironmentGrader)
-            else "the verifier's canonical solution"
-            if grader.exact_solutions
-            else "its answer and the formulas written on the way to it"
-        )
-        names_by_solution.setdefault(solution, []).append(grader.name)
+        solution = "its answer and the formulas written on the way to it"
+        if isinstance(grader, EnvironmentGrader):
+            solution = "the sequence of its actions"
+        elif grader.exact_solutions:
+            solution = "the verifier's canonical solution"
+        names_by_solution[solution].append(grader.name)
     solutions = [f"{solution} ({', '.join(names)})" for solution, names in names_by_solution.items()]
     content = (
         "the latest correct responses"
