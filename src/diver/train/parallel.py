@@ -57,15 +57,14 @@ def run_all(runs: Sequence[ParallelRun], logs: Path, workers: int) -> None:
     if not runs:
         return
     make_folder(logs)
-    lock_file = lock(logs)
     waiting, running = list(runs), dict[ParallelRun, subprocess.Popen]()
     finished, failed = dict[str, int](), list[str]()  # the steps of each finished run
     # With the mean rate, the remaining time includes what runs do beside their steps, such as evaluations.
     total, done = sum(run.steps for run in runs), sum(map(_steps_done, runs))
     bar = progress_bar(total, "runs", "step", done=done, keep=True, bursts=True)
     stopped = False
-    try:
-        with stop_request() as stop:
+    with lock(logs), bar, stop_request() as stop:
+        try:
             while running or (waiting and not stopped):
                 while waiting and len(running) < workers and not stopped:
                     run = waiting.pop(0)
@@ -88,12 +87,10 @@ def run_all(runs: Sequence[ParallelRun], logs: Path, workers: int) -> None:
                 bar.set_postfix_str(f"{status}; running {', '.join(run.name for run in running)}", refresh=False)
                 bar.total = sum(finished.get(run.name, run.steps) for run in runs)
                 bar.update(sum(finished.get(run.name, _steps_done(run)) for run in runs) - bar.n)
-    finally:
-        bar.close()
-        for process in running.values():
-            process.kill()
-            process.wait()
-        lock_file.close()
+        finally:
+            for process in running.values():
+                process.kill()
+                process.wait()
     if stopped:
         tqdm.write(f"{stop.name}: stopped; {len(finished)} of {counted(len(runs), 'run')} finished, {how_to_resume()}")
         raise SystemExit(stop.exit_code)
