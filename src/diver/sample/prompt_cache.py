@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from torch import Tensor, inf
+from torch import Tensor, einsum, inf
 
 from diver.core.types import DiverError
 from diver.sample.decoding import check_layers
 from diver.sample.policy import attention
 
 NAME = "diver_prompt_cache"
+PER_HEAD = "nhqi,hij->nhqj"  # rows [n, heads, queries, i] times a matrix [heads, i, j]
 OTHERS = {
     "sliding_window": "a sliding window",
     "softcap": "bounded logits of the attention",
@@ -72,16 +73,9 @@ def attend(
     scores = query.new_full((n, heads, query.shape[2], longest + generated), -inf)
     scores[..., longest:] = query @ key.mT
     for factors, block, (keys, _) in zip(query.split(rows), scores.split(rows), shared, strict=True):
-        block[..., : keys.shape[1]] = _by_head(factors, keys.mT)
+        block[..., : keys.shape[1]] = einsum(PER_HEAD, factors, keys.mT)
     weights = scores.softmax(-1)
     output = weights[..., longest:] @ value
     for factors, block, (_, values) in zip(weights.split(rows), output.split(rows), shared, strict=True):
-        block += _by_head(factors[..., : values.shape[1]], values)
+        block += einsum(PER_HEAD, factors[..., : values.shape[1]], values)
     return output.reshape(n, 1, -1, dim), None
-
-
-def _by_head(rows: Tensor, matrix: Tensor) -> Tensor:
-    """rows [n, heads, queries, i] times matrix [heads, i, j]: [n, heads, queries, j], a matrix product per head."""
-    n, heads, queries, size = rows.shape
-    product = rows.transpose(0, 1).reshape(heads, n * queries, size) @ matrix
-    return product.view(heads, n, queries, matrix.shape[2]).transpose(0, 1)
