@@ -253,7 +253,7 @@ def test_where_an_export_cannot_go_is_one_line(rollouts):
     assert "figures.0: should be 'png', 'svg' or 'pdf', not 'gif'" in fails("browse", rollouts, "--figures", "gif")
     assert "--figures: is written to a file; name a folder with --out" in fails("grade", rollouts, "--figures", "png")
     assert "figures.0: should be 'png', 'svg' or 'pdf', not ','" in fails("measure", rollouts, "--figures", ",")
-    told = "--format parquet: the comparison is written to a file; name a folder with --out"
+    told = "--format: parquet is a file; name a folder with --out"
     assert told in fails("eval", "runs/quickstart", "--format", "parquet")  # before anything is sampled, or read
     told = "--format parquet: is written to a file; name a folder with --out"
     assert told in fails("compare", "a.json", "b.json", "--format", "parquet")

@@ -152,7 +152,7 @@ def test_what_is_true_or_false_may_be_said_or_not():
     assert parse_arguments(TrainArguments, ["tiny.toml", "--dry_run", "true"], "diver train").dry_run
     told = "command line: restart: should be a valid boolean, not 'maybe'"
     assert told in fails("train", "tiny.toml", "--restart=maybe")
-    assert "--all-steps: choose checkpoints of a run" in fails("eval", "--all-steps", "true", "--model", "countdown")
+    assert "--all-steps: is for a run" in fails("eval", "--all-steps", "true", "--model", "countdown")
 
 
 def test_did_you_mean_whatever_the_case(hub):

@@ -437,16 +437,10 @@ def test_wrong_input_is_one_line_and_code_2_and_nothing_is_lost(whole, monkeypat
         (("--model", "countdown", "--benchmarks", "countdown,countdown"), "twice"),
         (("--benchmarks", "countdown"), "--model: name"),
         ((*SMALL, "--generator", "dice"), "transformers.*vllm.*endpoint"),
-        (
-            (*SMALL, "--url", "http://host/v1"),
-            "--url http://host/v1: is used only with --generator endpoint, not 'transformers'",
-        ),
-        ((*SMALL, "--generator", "vllm", "--url", "http://host/v1"), "with --generator endpoint, not 'vllm'"),
-        ((*SMALL, "--timeout", "5"), "--timeout 5.0: is used only with --generator endpoint, not 'transformers'"),
-        (
-            (*SMALL, "--extra", '{"top_k": 1}'),
-            "--extra .*: is used only with --generator endpoint or vllm",
-        ),
+        ((*SMALL, "--url", "http://host/v1"), "--url: is used only with --generator endpoint"),
+        ((*SMALL, "--generator", "vllm", "--url", "http://host/v1"), "--url: is used only with --generator endpoint"),
+        ((*SMALL, "--timeout", "5"), "--timeout: is used only with --generator endpoint"),
+        ((*SMALL, "--extra", '{"top_k": 1}'), "--extra: is used only with --generator endpoint or vllm"),
         ((*SMALL, "--generator", "vllm", "--extra", "2"), "--extra 2: must be a JSON object"),
         (
             (*SMALL, "--generator", "endpoint", "--url", "localhost"),

@@ -159,9 +159,9 @@ def test_what_cannot_be_evaluated_is_one_line():
         (["runs/empty"], "runs/empty: has no checkpoints"),
         (["runs/other"], "runs/other/config.json: sample.max_token: unknown key, did you mean 'max_tokens'"),
         (["runs/tiny", "--step", 7], "--step 7: runs/tiny has checkpoints of the steps 1, 2"),
-        (["runs/tiny", "--step", 1, "--all-steps"], "omit it, or --step"),
-        (["runs/tiny", "--model", "countdown"], "omit --model"),
-        (["--step", 1], "--step and --all-steps: choose checkpoints of a run"),
+        (["runs/tiny", "--step", 1, "--all-steps"], "--all-steps: is for a run, without --step and --alphas"),
+        (["runs/tiny", "--model", "countdown"], "--model: is not for a run, whose checkpoints are evaluated"),
+        (["--step", 1], "--step: is for a run; name it: diver eval runs/quickstart"),
         ([], "--model: name a folder, .* or give a run folder"),
     ]:
         code, _, err = diver("eval", *args)

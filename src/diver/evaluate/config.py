@@ -97,33 +97,28 @@ class EvalConfig(Export):
 
     def __post_init__(self) -> None:
         self.check_export(Path())
-        if self.format == "parquet" and self.out is None and self.run is not None:
-            raise DiverError("--format parquet: the comparison is written to a file; name a folder with --out")
-        if self.run is None and (self.step is not None or self.all_steps):
-            raise DiverError("--step and --all-steps: choose checkpoints of a run; name it: diver eval runs/quickstart")
-        if self.run is not None and (self.model or self.generator == "endpoint"):
-            raise DiverError(f"{self.run}: the models of a run are evaluated; omit --model and --generator endpoint")
-        if self.all_steps and (self.step is not None or self.alphas):
-            raise DiverError("--all-steps: evaluates every checkpoint; omit it, or --step and --alphas")
+        run, endpoint = self.run is not None, self.generator == "endpoint"
+        both_models = run or (self.base and (self.temperatures or self.temperature is not None))
+        for name, fits, reason in (
+            ("format", self.out or not run or self.format != "parquet", "parquet is a file; name a folder with --out"),
+            ("step", run, "is for a run; name it: diver eval runs/quickstart"),
+            ("all_steps", run and self.step is None and not self.alphas, "is for a run, without --step and --alphas"),
+            ("model", not run, "is not for a run, whose checkpoints are evaluated"),
+            ("generator", not (run and endpoint), "endpoint is not for a run, whose checkpoints are loaded here"),
+            ("url", endpoint, "is used only with --generator endpoint"),
+            ("timeout", endpoint, "is used only with --generator endpoint"),
+            ("extra", endpoint or self.generator == "vllm", "is used only with --generator endpoint or vllm"),
+            ("base", self.model and self.alphas, "is the base model of a front; give --model and --alphas, too"),
+            ("temperatures", self.alphas, "is for a front; give --alphas, too"),
+            ("temperatures", self.temperature is None, "has all temperatures of a front; omit --temperature"),
+            ("alphas", both_models and not endpoint, "name a run, or --base, --model and --temperatures to load here"),
+        ):
+            if getattr(self, name) != getattr(EvalConfig, name) and not fits:
+                raise DiverError(f"--{name.replace('_', '-')}: {reason}")
         if self.template:
             choose(self.template, TEMPLATES, "--template")
         if self.grader not in ("", AUTO):
             get_grader(self.grader, "--grader")
-        for flag, value, users in (
-            ("--url", self.url, ("endpoint",)),
-            ("--timeout", self.timeout, ("endpoint",)),
-            ("--extra", self.extra, ("endpoint", "vllm")),
-        ):
-            if value and self.generator not in users:
-                only = " or ".join(users)
-                raise DiverError(f"{flag} {value}: is used only with --generator {only}, not {self.generator!r}")
-        if self.base and not (self.model and self.alphas):
-            raise DiverError(f"--base {self.base}: is the base model of a front; give --model and --alphas, too")
-        if self.temperatures and (not self.alphas or self.temperature is not None):
-            raise DiverError("--temperatures: is for a front; give --alphas, and no --temperature")
-        has_models = self.run or (self.base and (self.temperatures or self.temperature is not None))
-        if self.alphas and (self.generator == "endpoint" or not has_models):
-            raise DiverError("--alphas: name a run, or --base, --model and --temperatures; this machine loads both")
         parse_numbers("--alphas", self.alphas, most=1)
         parse_numbers("--temperatures", self.temperatures)
         read_json_flag("--extra", self.extra)
