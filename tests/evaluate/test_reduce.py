@@ -9,7 +9,7 @@ from diver.cli.compare import write_evaluations
 from diver.core.files import to_json
 from diver.core.seeds import digest
 from diver.core.settings import parse_ks
-from diver.core.tables import markdown
+from diver.core.tables import Export, markdown
 from diver.core.types import DiverError, Grade, Problem
 from diver.evaluate.comparison import comparisons, digests, other_problems
 from diver.evaluate.evaluate import Sample, answer, reduce
@@ -180,29 +180,29 @@ def test_changes_are_paired_and_over_shared_problems(tmp_path):
     for name, found in (("left", left), ("right", right)):
         (tmp_path / name).write_text(json.dumps({"model": name, "benchmarks": {"sums": found}}))
     with pytest.raises(DiverError, match="no problem of Sums in common"):
-        write_evaluations([tmp_path / "left", tmp_path / "right"])
+        write_evaluations([tmp_path / "left", tmp_path / "right"], Export(), None)
 
 
-def test_a_problem_of_the_same_id_and_another_text_is_another_problem(tmp_path):
+def test_a_problem_of_the_same_id_and_another_text_is_another_problem(tmp_path, capsys):
     """Rows without an id are called after their file: file-1, file-2, ... in any file of that name."""
     left, right = results(A, A), results(A, [Sample(C, "7", "x")] * 4)
     right["per_problem"][0]["digest"] = digest("another question", "2")
     assert [e.mean for e in comparisons(left, right)[0][1:3]] == [0.5, 1.0]  # of b alone
     for name, found in (("left", left), ("right", right)):
         (tmp_path / name).write_text(json.dumps({"model": name, "benchmarks": {"sums": found}}))
-    told: list[str] = []
-    write_evaluations([tmp_path / "left", tmp_path / "right"], log=told.append)
-    assert "Sums: 1 problems of the same id have another text or answer and are left out" in told[0]
-    assert "Written differently: sets of formulas that the correct samples write." in told[0]
+    write_evaluations([tmp_path / "left", tmp_path / "right"], Export(), None)
+    told = capsys.readouterr().out
+    assert "Sums: 1 problems of the same id have another text or answer and are left out" in told
+    assert "Written differently: sets of formulas that the correct samples write." in told
     right["per_problem"][1]["digest"] = "0" * 16
     (tmp_path / "right").write_text(json.dumps({"model": "right", "benchmarks": {"sums": right}}))
     with pytest.raises(DiverError, match=r"no problem of Sums in common \(same id, text and answer\)"):
-        write_evaluations([tmp_path / "left", tmp_path / "right"])
+        write_evaluations([tmp_path / "left", tmp_path / "right"], Export(), None)
     del left["per_problem"][0]["digest"], left["per_problem"][1]["digest"]  # by an earlier version: ids alone decide
     assert comparisons(left, right)[0].trained.mean == 0.75
 
 
-def test_ids_that_may_be_other_problems_are_told(tmp_path):
+def test_ids_that_may_be_other_problems_are_told(tmp_path, capsys):
     """Rows without an id are called after their file, and the order of options is drawn by the seed."""
     paths = []
     for name, source, seed in (("algebra", "algebra/test.jsonl", 0), ("geometry", "geometry/test.jsonl", 1)):
@@ -211,16 +211,15 @@ def test_ids_that_may_be_other_problems_are_told(tmp_path):
         paths[-1].write_text(json.dumps({"model": name, "benchmarks": {"sums": found}}))
     paths.append(tmp_path / "of_training")  # which does not say its source
     paths[-1].write_text(json.dumps({"model": "m", "benchmarks": {"sums": results(A, A)}}))
-    said = []
-    write_evaluations(paths, log=said.append)
-    other, trained = said[0].split("of_training (m)")
+    write_evaluations(paths, Export(), None)
+    other, trained = capsys.readouterr().out.split("of_training (m)")
     assert "Sums: source differs: algebra/test.jsonl and geometry/test.jsonl\nSums: seed differs: 0 and 1" in other
     assert "differs" not in trained
 
 
 def test_compare_needs_two_runs(tmp_path):
     with pytest.raises(DiverError, match="two results or more"):
-        write_evaluations([tmp_path])
+        write_evaluations([tmp_path], Export(), None)
 
 
 def test_table_and_curves(tmp_path):
@@ -256,10 +255,10 @@ def test_problems_that_pass_at_k_leaves_out_are_counted(tmp_path, capsys):
     }  # fmt: skip
     for name, found in (("left", left), ("right", right)):
         (tmp_path / name).write_text(json.dumps({"model": name, "benchmarks": {"sums": found}}))
-    write_evaluations([tmp_path / "left", tmp_path / "right"])
+    write_evaluations([tmp_path / "left", tmp_path / "right"], Export(), None)
     few = "Sums Pass@4 leaves out 1 problem, Sums Written differently leaves out 1 problem."
     assert f"Too few scored samples: {few}" in capsys.readouterr().out
-    write_evaluations([tmp_path / "right", tmp_path / "right"])
+    write_evaluations([tmp_path / "right", tmp_path / "right"], Export(), None)
     assert "Too few" not in capsys.readouterr().out
     assert not any(row.left_out for row in comparisons(left, {}) + comparisons(left, {**right, "per_problem": []}))
 

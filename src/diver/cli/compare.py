@@ -8,7 +8,7 @@ from diver.core.bands import Band
 from diver.core.files import write_text
 from diver.core.run_folder import given_name
 from diver.core.settings import Positional, no_file, settings
-from diver.core.tables import Cell, Export, Format, Log, Measure, Table, Uncertainty, export, write_table
+from diver.core.tables import Cell, Export, Format, Measure, Table, Uncertainty, export, write_table
 from diver.core.types import DiverError
 from diver.recipe.flags import parse
 
@@ -17,7 +17,6 @@ COMMON = {
     "tables and figures": "format uncertainty figures out",
 }
 OVER = "95 % intervals over seeds and problems, paired in differences"
-IN_MARKDOWN = Export()
 LEGENDS = {"interval": f"; [ ]: {OVER}", "plus-minus": f"; ±: half the width of {OVER}", "none": ""}
 
 
@@ -63,14 +62,13 @@ class CompareArguments(Export):
 
 def command(args: Sequence[str]) -> None:
     """Compare runs over seeds and problems, or evaluations over problems."""
-    from diver.evaluate.results import is_evaluation
     from diver.rollouts.dependence import of_evaluation
 
     arguments = parse(CompareArguments, "diver compare", args, COMMON)
     paths = [path for _, path in map(given_name, arguments.results)]
     if absent := [path for path in paths if not path.expanduser().exists()]:
         raise DiverError(no_file(absent[0]))
-    evaluations = [path for path in paths if is_evaluation(path)]
+    evaluations = [path for path in paths if path.is_file() or (path / "results.json").is_file()]
     if not evaluations:
         write_runs(arguments)
         return
@@ -117,16 +115,11 @@ def write_runs(arguments: CompareArguments) -> None:
         print(*written, *figures, sep="\n")
 
 
-def write_evaluations(
-    paths: Sequence[str | Path], config: Export = IN_MARKDOWN, out: Path | None = None, log: Log = print
-) -> Table:
+def write_evaluations(paths: Sequence[str | Path], config: Export, out: Path | None) -> None:
     """Compare each evaluation with the first. `paths` are as in `read_results`, or NAME=PATH.
 
-    Log the comparison, or print its table in the format of `config`. If `out` names a folder, write both there, with
-    the figures of the changes of Pass@k.
-
-    Returns:
-        The table of the comparison.
+    Print the comparison, or its table in the format of `config`. If `out` names a folder, write both there, with the
+    figures of the changes of Pass@k.
 
     Raises:
         DiverError: two evaluations have no benchmark or no problem in common.
@@ -152,7 +145,7 @@ def write_evaluations(
     }  # Pass@k is a fraction in data, and in per cent in text
     shown = [["measure", "base", "other", "change"], *([label, *row.cells()[1:]] for label, row in comparisons.items())]
     table = Table("measure", measures, cells, shown)
-    config.show(table, text := "\n".join(texts), log)
+    config.show(table, text := "\n".join(texts))
     if out is not None:
         write_text(out / "comparison.md", text)
         config.write(table, out, "comparison")
@@ -162,4 +155,3 @@ def write_evaluations(
             write_intervals(Table("measure", [change], changes), *config.figure_paths(out, "comparison"))
             if bands:
                 write_bands(bands, *config.figure_paths(out, "difference_over_k"))
-    return table

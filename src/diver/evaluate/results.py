@@ -40,11 +40,6 @@ class ResultFolder(WorkFolder):
         return JsonlLog(self.path / kind / f"{name}.jsonl", self.record_provenance)
 
 
-def is_evaluation(path: Path) -> bool:
-    """Whether `read_results` can read `path`: a file, or a folder of `diver eval`."""
-    return path.is_file() or (path / "results.json").is_file()
-
-
 def read_results(path: Path) -> dict[str, Any]:
     """`model` and `benchmarks` of an evaluation: a folder of `diver eval`, its results.json, or eval/step_NNNN.json of
     a run."""
