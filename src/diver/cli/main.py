@@ -1,11 +1,12 @@
 """The command `diver`: its verbs, and its exit codes."""
 
 import errno
+import inspect
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from diver.core.extras import PACKAGES, added, check_studies, missing, version
@@ -15,8 +16,10 @@ from diver.core.types import DiverError
 
 QUIET = "--quiet"
 NO_BARS = "TQDM_DISABLE"  # tqdm reads it when it is imported, so nothing here imports tqdm
-VERBS = ("train", "sweep", "eval", "blend", "compare", "grade", "measure", "browse", "methods")
 COMMANDS = "commands"  # an installed package adds a verb here: a function of the words after it
+OWN = ("train", "sweep", "eval", "blend", "compare", "grade", "measure", "browse", "methods")
+# A function is imported when its verb is used, after --quiet is read.
+VERBS = {verb: EntryPoint(verb, f"diver.cli.{verb}:command", COMMANDS) for verb in OWN}
 # Errors that the user can correct: a full disk, no permission, an invalid path, such as one in /proc.
 USER_ERRORS = {
     errno.ENOENT, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS,
@@ -89,11 +92,6 @@ def lasting(stream: io.TextIOWrapper) -> io.TextIOWrapper:
     )
 
 
-def own_command(verb: str) -> Callable[[Sequence[str]], None]:
-    """The function of a verb, imported after --quiet is read, since tqdm reads NO_BARS at its import."""
-    return import_module(f"diver.cli.{verb}").command
-
-
 def _run(argv: Sequence[str]) -> None:
     end = argv.index("--") if "--" in argv else len(argv)  # options of the engine follow
     if QUIET in argv[:end]:
@@ -103,9 +101,7 @@ def _run(argv: Sequence[str]) -> None:
         print(_help())
     elif verb == "--version":
         print(version("diver-rl"))
-    elif verb in VERBS:
-        own_command(verb)(args)
-    elif entry := added(COMMANDS).get(verb):
+    elif entry := VERBS.get(verb) or added(COMMANDS).get(verb):
         entry.load()(args)
     else:
         check_studies(COMMANDS, verb, f"diver {verb}")
@@ -113,9 +109,8 @@ def _run(argv: Sequence[str]) -> None:
 
 
 def _help() -> str:
-    commands = {verb: own_command(verb) for verb in VERBS}
-    commands |= {name: entry.load() for name, entry in added(COMMANDS).items()}
-    verbs = "\n".join(f"  {name:9} {(f.__doc__ or '').partition(chr(10))[0]}" for name, f in commands.items())
+    commands = {**VERBS, **added(COMMANDS)}
+    verbs = "\n".join(f"  {name:9} {inspect.getdoc(e.load()) or ''}".partition("\n")[0] for name, e in commands.items())
     title = "diver: reinforcement learning that rewards correct answers for being different"
     return (
         f"{title}\n\n{verbs}\n\ndiver COMMAND --help shows the options that people use, --help all shows all.\n"
