@@ -327,7 +327,7 @@ def test_the_command_writes_tables_and_figures(folders, capsys):
     assert f"minus {BEFORE}" in capsys.readouterr().out
     with pytest.raises(DiverError, match="--format csv: there are two tables; name a folder with --out"):
         command([*paths, "--format", "csv"])
-    with pytest.raises(DiverError, match="there are 'before training', 'clip-higher', 'diver-mix'"):
+    with pytest.raises(DiverError, match="'max-rl'; choices: 'before training', clip-higher, diver-mix"):
         command([*paths, "--baseline", "max-rl"])
 
 

@@ -182,7 +182,7 @@ def test_a_column_keeps_the_means_of_blocks():
 
 
 def test_plans_that_cannot_be_made():
-    with pytest.raises(DiverError, match="--baseline other: must be one of the settings, a, b"):
+    with pytest.raises(DiverError, match="--baseline: unknown choice 'other'; choices: a, b"):
         plan("a", "b", baseline="other")
     with pytest.raises(DiverError, match="same name"):
         plan("a", "a")

@@ -191,7 +191,7 @@ TWO = ("--methods", "clip-higher", "max-rl")
         (["--methods", "clip-higher", "--set", "method.name=a,b"], "--set method.name=a,b: give --methods"),
         (["--methods", "clip-higher", "clip-higher"], "same name, clip-higher"),
         (["--rates", "1e-4", "--set", "train.weight_decay=0.1,0.10"], "are the same setting"),
-        ([*TWO, "--baseline", "grpo"], "--baseline grpo: must be one of the settings, clip-higher, max-rl"),
+        ([*TWO, "--baseline", "grpo"], "--baseline: unknown choice 'grpo'; choices: clip-higher, max-rl"),
         (["--rates", "1e-4"], "diver-mix, rate 0.0001 is the only setting"),
         ([*TWO, "--set", "data.countdown.seed=1,2"], "data.countdown.seed is 2, and 1 in clip-higher"),
         ([*TWO, "--run.seed", "3"], "--run.seed: a sweep has many runs; give --seeds"),

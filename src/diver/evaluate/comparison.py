@@ -10,6 +10,7 @@ import numpy as np
 
 from diver.core.bands import Band, simultaneous
 from diver.core.files import number
+from diver.core.settings import choose
 from diver.core.statistics import (
     ABOUT_PAIRS,
     EFFECTIVE,
@@ -342,10 +343,7 @@ def compare_variants(variants: Mapping[str, Runs], baseline: str | None = None) 
     """
     trained = [label for label in variants if label != BEFORE]
     baseline = baseline or (BEFORE if len(trained) == 1 and BEFORE in variants else trained[0])
-    if baseline not in variants:
-        raise DiverError(
-            f"--baseline {baseline!r}: there is no such variant; there are {', '.join(map(repr, variants))}"
-        )
+    choose(baseline, variants, "--baseline")
     changes = differences(variants, baseline)
     tables = {"levels": levels(variants), "differences": changes}
     bands = {}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from diver.core.settings import choose
 from diver.core.types import DiverError
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.front import Pair
@@ -80,8 +81,7 @@ class Plan:
     def __post_init__(self) -> None:
         labels = [setting.label for setting in self.settings]
         names = [slug(label) for label in (UNTRAINED, *labels)]
-        if self.baseline not in labels:
-            raise DiverError(f"--baseline {self.baseline}: must be one of the settings, {', '.join(labels)}")
+        choose(self.baseline, labels, "--baseline")
         if repeated := [label for label in labels if names.count(slug(label)) > 1]:
             raise DiverError(f"two settings have the same name, {repeated[0]}; give each method and value once")
         if max(self.ks) > self.samples:
