@@ -20,7 +20,7 @@ from diver.evaluate.comparison import digests, other_problems
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.evaluate import Task, evaluate, problem_digest
 from diver.evaluate.results import ResultFolder, benchmark_table, read_results, table_of, write_curves
-from diver.grading import DEFAULT, EnvironmentGrader, Verification, get_grader
+from diver.grading import DEFAULT, Verification
 from diver.grading.by_name import grader_for
 from diver.recipe.data import POLICIES
 from diver.recipe.sections import Model
@@ -255,15 +255,14 @@ def _task(config: EvalConfig, loaded: Loaded, model: SamplerHandle) -> Task:
     template_kwargs = dict(model.policy.chat_template_kwargs) if model.policy else {}
     variables = {"chat_template_kwargs": template_kwargs} if template_kwargs else {}
     ks = parse_ks(config.k)
-    if benchmark.temperature == 0 and max(config.samples or 1, *ks, 1) > 1:
-        raise DiverError(f"{benchmark.name}: temperature 0 is greedy: one response a problem; omit --samples and --k")
-    samples = 1 if benchmark.temperature == 0 else config.samples or max([benchmark.samples, *ks])
-    if ks and max(ks) > samples:
-        raise DiverError(f"{benchmark.name}: k = {max(ks)} needs more than {samples} samples; raise --samples")
+    greedy = benchmark.temperature == 0
+    samples = 1 if greedy else config.samples or max([benchmark.samples, *ks])
+    if max([config.samples or 1, *ks]) > samples:
+        few = f"k = {max(ks, default=1)} needs more than {samples} samples; raise --samples"
+        one = "temperature 0 is greedy: one response a problem; omit --samples and --k"
+        raise DiverError(f"{benchmark.name}: {one if greedy else few}")
     # Responses of the prefix tree depend on all prompts and on their number.
     tree = {"tree": [samples, digest(*(p.prompt for p in loaded.problems))]} if config.generator == "tree" else {}
-    if tree and any(isinstance(get_grader(p.verifier), EnvironmentGrader) for p in loaded.problems):
-        raise DiverError(f"{benchmark.name}: --generator tree: cannot play trajectories; omit it")
     depends_on = {
         **tree,
         "model": model.model,
