@@ -197,7 +197,7 @@ TWO = ("--methods", "clip-higher", "max-rl")
         ([*TWO, "--run.seed", "3"], "--run.seed: a sweep has many runs; give --seeds"),
         ([*TWO, "--engine", "trl"], "runs of others join by --runs"),
         ([*TWO, "--jobs", "0"], "jobs: must be at least 1, not 0"),
-        ([*TWO, "--alphas", "0,2"], "--alphas 0,2: must be from 0"),
+        ([*TWO, "--alphas", "0,2"], "--alphas 0,2: must be numbers from 0 to 1"),
         ([*TWO, "--temperatures", "0,1"], "must be numbers above 0"),
         ([*TWO, "--runs", "x=nowhere"], "nowhere: no such file or folder in "),
         (["--set", "train.steps=1,2", "--equal", "time"], "--equal time: decides the steps"),

@@ -99,10 +99,8 @@ def make_plan(arguments: SweepArguments, args: Sequence[str]) -> Plan:
             raise DiverError(f"--runs {folder}: has no run of seed {min(lacking)}, which is one of --seeds")
         settings.append(Setting(name or folder.resolve().name, (), seeds, folders=folders))
     out = arguments.out or Path("runs/sweep") / recipe_file.stem
-    alphas, temperatures = (parse_numbers(f"--{name}", getattr(arguments, name)) for name in ("alphas", "temperatures"))
-    ks = parse_ks(arguments.k)
-    if max(alphas, default=2) > 1:
-        raise DiverError(f"--alphas {arguments.alphas}: must be from 0, the untrained policy, to 1, the trained one")
+    alphas = parse_numbers("--alphas", arguments.alphas, most=1)
+    temperatures, ks = parse_numbers("--temperatures", arguments.temperatures), parse_ks(arguments.k)
     if not min(temperatures, default=0) or not ks:
         raise DiverError("--temperatures and --k: must be numbers above 0, such as 0.3,0.6 and 1,16")
     plan = Plan(
