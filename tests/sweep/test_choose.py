@@ -115,7 +115,7 @@ def test_a_verdict_by_hand():
     told = verdict(of, found, 1)
     assert (told.label, told.pair, told.baseline) == ("a", Pair(1.0, 0.6), Pair(1.0, 0.6))
     assert told.level == 0.75 and told.gain.mean == 0.5  # 3 of 4, against 1 of 4
-    assert told.untrained == Pair(0.0, 0.6)  # 1/4 on the selection problems, against 1/8 at temperature 1
+    assert found["untrained"].best(1) == (Pair(0.0, 0.6), 1 / 4)  # on the selection problems; 1/8 at temperature 1
     assert math.isclose(told.over_untrained.mean, 0.75 - (1 / 4 + 1 / 4 + 0) / 3)
     assert math.isclose(told.baseline_over_untrained.mean, 1 / 4 - 1 / 6)
     assert cost(of, found, "a") == 2.0  # the mean of 1, 2 and 3, seed by seed

@@ -132,7 +132,6 @@ class Verdict(NamedTuple):
     over_untrained: Estimate
     baseline: Pair
     baseline_over_untrained: Estimate
-    untrained: Pair
     seeds: int | None
 
     @property
@@ -165,7 +164,6 @@ def verdict(plan: Plan, by_label: Mapping[str, Policy], k: int) -> Verdict | Non
         gained(label, UNTRAINED, level),
         best[plan.baseline][0],
         gained(plan.baseline, UNTRAINED, LEVEL),
-        best[UNTRAINED][0],
         seeds_needed(gain, len(judged)),
     )
 
