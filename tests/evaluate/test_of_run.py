@@ -100,7 +100,7 @@ def test_a_template_of_a_run_without_held_out_problems(trained):
     Path("sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for data, template in (("countdown", "chat"), ("sums.jsonl", "boxed")):
         recipe = make_recipe({"model": {"path": "chat"}, "data": {"path": data}, "evaluate": {"problems": 0}})
-        found = held_out(recipe, EvalConfig(run=trained, benchmarks="math500"))
+        found = held_out(recipe)
         assert (found.benchmark.template, found.problems) == (template, ())
 
 

@@ -38,6 +38,11 @@ class TrainedRun(NamedTuple):
     checkpoints: Mapping[int, Path]
     step: int | None
 
+    def model(self, step: int) -> Model:
+        """The model after `step` steps; 0 is the base model."""
+        base = self.recipe.model
+        return dataclasses.replace(base, path=str(self.checkpoints[step]), revision=None) if step else base
+
 
 def evaluate_run(config: EvalConfig) -> list[Path]:
     """Evaluate the base model and the chosen checkpoints of `config.run`; returns the results."""
@@ -51,7 +56,7 @@ def evaluate_run(config: EvalConfig) -> list[Path]:
         if path:
             log(f"after {step} steps: evaluated by the run, {path}")
         else:
-            model = _ends(trained, step)[1] if step else recipe.model
+            model = trained.model(step)
             out = (config.out or Path("runs/eval") / run_name(trained.folder)) / f"step_{step:04d}"
             log(f"after {step} steps: {model.path}")
             changed = dataclasses.replace(
@@ -71,7 +76,7 @@ def front_of_run(config: EvalConfig) -> Path:
     if config.run:
         trained, config, eval_problems = _prepared(config)
         step, verification = _steps(config, trained)[0], trained.recipe.verify
-        base, model = _ends(trained, step)
+        base, model = trained.model(0), trained.model(step)
         benchmarks = None if config.benchmarks else [eval_problems]
         folder = trained.folder / "eval" if benchmarks else None
         out = config.out or Path("runs/eval") / run_name(trained.folder) / f"front_{step:04d}"
@@ -93,19 +98,21 @@ def _prepared(config: EvalConfig) -> tuple[TrainedRun, EvalConfig, Loaded]:
     trained = read_run(config.run or Path())
     recipe = trained.recipe
     check_contents(trained, of_data=not config.benchmarks)
-    eval_problems = held_out(recipe, config)
-    temperature = (
-        recipe.evaluate.temperature if config.temperature is None and not config.temperatures else config.temperature
-    )
-    config = dataclasses.replace(
+    eval_problems = held_out(recipe, config.limit)
+    return trained, with_settings_of(recipe, config, eval_problems), eval_problems
+
+
+def with_settings_of(recipe: Recipe, config: EvalConfig, eval_problems: Loaded) -> EvalConfig:
+    """The settings, with those of a recipe and of its held-out problems where none are given."""
+    given = config.temperature is not None or config.temperatures
+    return dataclasses.replace(
         config,
         template=config.template or eval_problems.benchmark.template,
-        temperature=temperature,
+        temperature=config.temperature if given else recipe.evaluate.temperature,
         max_tokens=config.max_tokens or recipe.sample.max_tokens,
         stop_token_ids=config.stop_token_ids or recipe.sample.stop_token_ids,
         seed=recipe.run.seed if config.seed is None else config.seed,
     )
-    return trained, config, eval_problems
 
 
 def read_run(path: Path) -> TrainedRun:
@@ -133,12 +140,7 @@ def trained_model(path: Path) -> tuple[Model, Model]:
     """The base model of a run, and the checkpoint that `path` names, by default the last."""
     trained = read_run(path)
     check_contents(trained, of_data=False)
-    return _ends(trained, _steps(EvalConfig(run=path), trained)[0])
-
-
-def _ends(trained: TrainedRun, step: int) -> tuple[Model, Model]:
-    base = trained.recipe.model
-    return base, dataclasses.replace(base, path=str(trained.checkpoints[step]), revision=None)
+    return trained.model(0), trained.model(_steps(EvalConfig(run=path), trained)[0])
 
 
 def _steps(config: EvalConfig, trained: TrainedRun) -> list[int]:
@@ -166,8 +168,8 @@ def check_contents(trained: TrainedRun, of_data: bool) -> None:
         )
 
 
-def held_out(recipe: Recipe, config: EvalConfig) -> Loaded:
-    """The held-out problems of the run as a benchmark, without those that the run skipped."""
+def held_out(recipe: Recipe, limit: int | None = None) -> Loaded:
+    """The held-out problems of the run as a benchmark, at most `limit`, without those that the run skipped."""
     from diver.sample.policy import load_configuration
 
     source: Source = recipe.evaluate.source or recipe.data
@@ -178,7 +180,7 @@ def held_out(recipe: Recipe, config: EvalConfig) -> Loaded:
     name = Path(source.path).stem
     samples = recipe.evaluate.num_samples
     benchmark = Benchmark(name=name, title=name, source=source, samples=samples, template=fitting.template)
-    return Loaded(benchmark, tuple(fitting.problems[: config.limit]), notes, None)
+    return Loaded(benchmark, tuple(fitting.problems[:limit]), notes, None)
 
 
 def _by_the_run(trained: TrainedRun, step: int, config: EvalConfig, eval_problems: Loaded) -> Path | None:

@@ -11,7 +11,7 @@ from diver.core.settings import choose
 from diver.core.types import DiverError
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.front import Pair
-from diver.evaluate.of_run import held_out
+from diver.evaluate.of_run import held_out, with_settings_of
 from diver.grading import EnvironmentGrader, get_grader
 from diver.recipe.load import load_recipe
 from diver.recipe.recipe import Recipe
@@ -121,7 +121,7 @@ class Plan:
 
     def problems(self, recipe: Recipe) -> dict[str, Loaded]:
         """The selection problems, by default a quarter of all, and the held-out problems."""
-        loaded = held_out(recipe, EvalConfig())
+        loaded = held_out(recipe)
         count = len(loaded.problems)
         size = self.selection or max(1, count // 4)
         if size >= count:
@@ -143,16 +143,9 @@ class Plan:
         on_gpu = recipe.model.device.startswith("cuda")
         played = any(isinstance(get_grader(p.verifier), EnvironmentGrader) for p in problems.problems)
         tree = weights <= TREE_BYTES and recipe.sample.max_tokens <= TREE_TOKENS and not (on_gpu or played)
-        return EvalConfig(
-            template=problems.benchmark.template,
-            max_tokens=recipe.sample.max_tokens,
-            stop_token_ids=recipe.sample.stop_token_ids,
-            seed=recipe.run.seed,
-            samples=self.samples,
-            k=",".join(map(str, self.ks)),
-            generator="tree" if tree else "transformers",
-            figures=(),
-        )
+        ks = ",".join(map(str, self.ks))
+        config = EvalConfig(samples=self.samples, k=ks, generator="tree" if tree else "transformers", figures=())
+        return with_settings_of(recipe, config, problems)
 
 
 def slug(label: str) -> str:
