@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -43,7 +44,7 @@ def make(plan: Plan, seed: int) -> None:
     assert final is not None
     folder = plan.folder(base, seed) / "checkpoints"
     earlier = {
-        step: counts(plan, base, seed, SELECTION, [TRAINED], step)["fronts"][SELECTION][key(TRAINED)]
+        step: counts(plan, replace(base, step=step), seed, SELECTION, [TRAINED])["fronts"][SELECTION][key(TRAINED)]
         for step in by_step(folder)
         if step < final["steps"]
     }
@@ -60,7 +61,7 @@ def make(plan: Plan, seed: int) -> None:
         "problems": {},
     }
     between = counts(plan, base, seed, HELD_OUT, [HALF])
-    at_step = counts(plan, base, seed, HELD_OUT, [TRAINED], step)
+    at_step = counts(plan, replace(base, step=step), seed, HELD_OUT, [TRAINED])
     at_step["fronts"][HELD_OUT] = {f"step {step}": at_step["fronts"][HELD_OUT][key(TRAINED)]}
     add(plan, control, [between, at_step])
 

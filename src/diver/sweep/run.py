@@ -18,7 +18,7 @@ from diver.core.settings import Errors
 from diver.core.types import DiverError
 from diver.evaluate.evaluate import problem_digest
 from diver.evaluate.front import Pair, evaluate_front
-from diver.recipe.recipe import Recipe, identity
+from diver.recipe.recipe import Recipe
 from diver.recipe.run import earlier_identity, open_run
 from diver.sweep import records
 from diver.sweep.choose import key, pairs_of
@@ -89,7 +89,7 @@ def check_records(plan: Plan) -> None:
 def about(plan: Plan, setting: Setting, seed: int) -> dict[str, Any]:
     """What identifies a run in its record: its settings in JSON's types, without the seed, and its steps."""
     recipe, steps = plan.trained(setting, seed), setting.step
-    settings = identity(dataclasses.asdict(recipe))
+    settings = recipe.identity()
     if seed in setting.folders:
         # Older folders lack settings that came later. Settings of the method come from the run alone.
         earlier = {k: v for k, v in earlier_identity().items() if not k.startswith("method.")}
@@ -191,9 +191,7 @@ def checkpoint(plan: Plan, setting: Setting, seed: int) -> tuple[int, Path]:
     return step, saved[step]
 
 
-def counts(
-    plan: Plan, setting: Setting, seed: int, part: str, pairs: Iterable[Pair], step: int | None = None
-) -> dict[str, Any]:
+def counts(plan: Plan, setting: Setting, seed: int, part: str, pairs: Sequence[Pair]) -> dict[str, Any]:
     """Correct samples of each problem of a part at each pair: {"fronts": {part: {pair: [problems]}}, "problems": ...}.
 
     A problem with unscored responses has [correct, scored] in place of the number of correct samples.
@@ -201,12 +199,10 @@ def counts(
     recipe = plan.recipe_of(setting, seed)
     problems = plan.problems(recipe)[part]
     config = plan.evaluation(recipe, problems)
-    pairs = list(pairs)
-    trained_step, path = 0, recipe.model.path
+    trained_step, trained = 0, recipe.model
     if any(pair.alpha for pair in pairs):
-        trained_step, folder = checkpoint(plan, dataclasses.replace(setting, step=step or setting.step), seed)
-        path = str(folder)
-    trained = dataclasses.replace(recipe.model, path=path, revision=recipe.model.revision if not trained_step else None)
+        trained_step, folder = checkpoint(plan, setting, seed)
+        trained = dataclasses.replace(trained, path=str(folder), revision=None)
     # Apart from the run folder, which must be empty when its training begins.
     out = plan.out / "fronts" / f"{slug(setting.run or setting.label)}_seed_{seed}" / f"step_{trained_step:04d}" / part
     front = evaluate_front(config, recipe.model, trained, [problems], out, pairs, recipe.verify)
