@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import typing
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +12,7 @@ from diver.core.settings import PositiveInt, parse_ks
 from diver.core.types import DiverError
 from diver.evaluate.config import parse_numbers
 from diver.evaluate.of_run import check_contents, read_run
+from diver.recipe.flags import assigned
 from diver.recipe.load import RecipeArguments, parse_seeds, split
 from diver.sweep.plan import Plan, Setting
 from diver.sweep.run import about
@@ -158,12 +160,5 @@ def values_of(text: str) -> list[tuple[str, list[str]]]:
 
 def recipe_flags(words: Sequence[str]) -> list[str]:
     """The words of the command line that change the recipe, without the options of the sweep and their values."""
-    sweep_flags = {f"--{f.name.replace('_', '-')}" for f in dataclasses.fields(SweepArguments)} - {"--recipe"}
-    flags: list[str] = []
-    is_sweep = False
-    for word in words:
-        if word.startswith("--"):
-            is_sweep = word.partition("=")[0].replace("_", "-") in sweep_flags
-        if not is_sweep:
-            flags.append(word)
-    return flags
+    kinds = {name: kind for name, kind in typing.get_type_hints(SweepArguments).items() if name != "recipe"}
+    return assigned({}, words, kinds)[1]
