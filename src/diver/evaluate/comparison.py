@@ -345,17 +345,16 @@ def compare_variants(variants: Mapping[str, Runs], baseline: str | None = None) 
     baseline = baseline or (BEFORE if len(trained) == 1 and BEFORE in variants else trained[0])
     choose(baseline, variants, "--baseline")
     changes = differences(variants, baseline)
-    tables = {"levels": levels(variants), "differences": changes}
+    tables = {"levels": levels(variants), **({"differences": changes} if changes.rows else {})}
     bands = {}
     for label, seeds in _others(variants, baseline).items():
         before, after = ([variants[variant][seed] for seed in sorted(seeds)] for variant in (baseline, label))
         if seeds and (band := over_k(before, after)):
             bands[label] = band
     words = {name: f"{name}, {band.about}: {band.text(name, baseline)}" for name, band in bands.items()}
-    filled = {name: table for name, table in tables.items() if table.rows}
     problems, passed = len(next(iter(variants[baseline].values()))["per_problem"]), pass_estimates(changes)
     note = enough((f"{name} {changes.of}", e, problems) for name, by_k in passed.items() for e in by_k.values())
-    return Compared(variants, filled, bands, [*left_out(variants, baseline), *filter(None, [note])], words)
+    return Compared(variants, tables, bands, [*left_out(variants, baseline), *filter(None, [note])], words)
 
 
 def left_out(variants: Mapping[str, Runs], baseline: str) -> list[str]:
