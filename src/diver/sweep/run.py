@@ -68,22 +68,23 @@ def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
 def check_records(plan: Plan) -> None:
     """DiverError if a record is of another recipe or of other problems: it would be shown as a run of this plan."""
     stored = {name: r for name, r in records.read(plan.records).items() if name.startswith(plan.prefix)}
-    if wrong := [name for name, r in stored.items() if r["samples"] != plan.samples]:
-        samples = stored[wrong[0]]["samples"]
-        raise DiverError(f"{plan.records}: {wrong[0]} has {samples} samples, not {plan.samples}; give another --out")
-    if stored and not plan.measure:
-        parts = plan.problems(plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0]))
-        digests = {part: digest(*map(problem_digest, loaded.problems)) for part, loaded in parts.items()}
-        if wrong := [n for n, r in stored.items() if any(v != digests[part] for part, v in r["problems"].items())]:
-            raise DiverError(f"{plan.records}: {wrong[0]} has other evaluation problems; give another --out")
-    for setting in plan.settings:
-        for seed in setting.seeds:
-            if run_record := stored.get(name_of(plan, setting.label, seed)):
-                theirs, mine = run_record["recipe"], about(plan, setting, seed)
-                changed = {k for k in theirs.keys() & mine.keys() if mine[k] != theirs[k]}
-                for k in sorted(changed, key=lambda k: (k != "method.name", k)):  # the method also decides the loss
-                    was = f"{plan.records}: {run_record['name']} is a run with {k} = {theirs[k]!r}"
-                    raise DiverError(f"{was}, now {mine[k]!r}; give another --out")
+    base = plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0])
+    parts = plan.problems(base) if stored and not plan.measure else {}
+    digests = {part: digest(*map(problem_digest, loaded.problems)) for part, loaded in parts.items()}
+    runs = {name_of(plan, setting.label, seed): (setting, seed) for setting in plan.settings for seed in setting.seeds}
+    for name, r in stored.items():
+        theirs, mine = (r["recipe"], about(plan, *runs[name])) if name in runs else ({}, {})
+        changed = {k for k in theirs.keys() & mine.keys() if mine[k] != theirs[k]}
+        if r["samples"] != plan.samples:
+            reason = f"has {r['samples']} samples, not {plan.samples}"
+        elif any(digests.get(part, v) != v for part, v in r["problems"].items()):
+            reason = "has other evaluation problems"
+        elif changed:
+            k = min(changed, key=lambda k: (k != "method.name", k))  # the method also decides the loss
+            reason = f"is a run with {k} = {theirs[k]!r}, now {mine[k]!r}"
+        else:
+            continue
+        raise DiverError(f"{plan.records}: {name} {reason}; give another --out")
 
 
 def about(plan: Plan, setting: Setting, seed: int) -> dict[str, Any]:
