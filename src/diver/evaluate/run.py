@@ -20,8 +20,9 @@ from diver.evaluate.comparison import digests, other_problems
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.evaluate import Task, evaluate, problem_digest
 from diver.evaluate.results import ResultFolder, benchmark_table, read_results, table_of, write_curves
-from diver.grading import DEFAULT, Verification
 from diver.grading.by_name import grader_for
+from diver.grading.grading import DEFAULT
+from diver.grading.settings import Verification
 from diver.recipe.data import POLICIES
 from diver.recipe.sections import Model
 from diver.sample.base import Generator
