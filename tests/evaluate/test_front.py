@@ -220,7 +220,8 @@ def test_killed_it_ends_with_the_same_front(whole, at):
 def result(correct, n=4, ks=(1, 2, 4), **more):
     """A result as `evaluate` gives it, as far as a front reads it."""
     estimates = {f"pass@{k}": {"mean": k / 10, "low": k / 20, "high": k / 5} for k in ks}
-    found = {"per_problem": [{"n": n, "c": c} for c in correct], "estimates": estimates, "k": [*ks], "unscored": 0}
+    rows = [{"id": str(i), "n": n, "c": c} for i, c in enumerate(correct)]
+    found = {"per_problem": rows, "estimates": estimates, "k": [*ks], "unscored": 0}
     return {**found, "problems": len(correct), "samples": n, **more}
 
 

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diver.core.files import lock, make_folder, to_json, write_text
-from diver.core.statistics import UNKNOWN, interval, pass_at_k
+from diver.core.statistics import UNKNOWN, interval
 from diver.core.tables import Cell, Measure, Table, counted, export
+from diver.evaluate.comparison import values
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.results import estimate
 from diver.evaluate.run import SamplerHandle, evaluate_model, load_generator, sampler
@@ -115,10 +116,7 @@ def halves(base: Mapping[str, Any], trained: Mapping[str, Any], k: int) -> np.nd
     by the same random streams. Then their samples tend to be correct together, and the estimate is low. NaN where a
     problem has fewer samples.
     """
-    base_pass, trained_pass = (
-        pass_at_k([row["n"] for row in result["per_problem"]], [row["c"] for row in result["per_problem"]], k // 2)
-        for result in (base, trained)
-    )
+    base_pass, trained_pass = (values(result, f"pass@{k // 2}") for result in (base, trained))
     return 1 - (1 - base_pass) * (1 - trained_pass)
 
 
