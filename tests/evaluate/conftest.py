@@ -5,4 +5,4 @@ import pytest
 def no_curves(monkeypatch):
     """To draw takes as long as to evaluate; the fixture `whole` of test_evaluation.py, made before this, has its
     figures."""
-    monkeypatch.setattr("diver.evaluate.run.write_curves", lambda results, *paths: paths)
+    monkeypatch.setattr("diver.evaluate.run.write_pass_curves", lambda curves, *paths: paths)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from diver.cli.compare import write_evaluations
+from diver.core.figures import write_pass_curves
 from diver.core.files import to_json
 from diver.core.seeds import digest
 from diver.core.settings import parse_ks
@@ -13,7 +14,7 @@ from diver.core.tables import Export, markdown
 from diver.core.types import DiverError, Grade, Problem
 from diver.evaluate.comparison import comparisons, digests, other_problems
 from diver.evaluate.evaluate import Sample, answer, reduce
-from diver.evaluate.results import benchmark_table, table_of, write_curves
+from diver.evaluate.results import benchmark_table, estimate, table_of
 
 C, W, N, T = Grade.CORRECT, Grade.WRONG, Grade.NO_ANSWER, Grade.TIMEOUT
 PROBLEMS = [Problem("a", "1+1?", "2"), Problem("b", "3+4?", "7")]
@@ -235,11 +236,12 @@ def test_table_and_curves(tmp_path):
     assert lines["correct pairs written differently"] == "100.0" and lines["problems with such pairs"] == "1"
     assert "| correct pairs distinct" in exact and "| effective solutions" in exact
     assert lines["random baseline"] == "25.0" and lines["unscored"] == "1" and lines["problems x samples"] == "2 x 4"
-    write_curves({"sums": results(A, B)}, tmp_path / "pass_at_k.png", tmp_path / "pass_at_k.svg")
+    curves = {"Sums": {k: estimate(results(A, B), f"pass@{k}") for k in (1, 2)}}
+    write_pass_curves(curves, tmp_path / "pass_at_k.png", tmp_path / "pass_at_k.svg")
     assert (tmp_path / "pass_at_k.png").read_bytes().startswith(b"\x89PNG")
     svg = (tmp_path / "pass_at_k.svg").read_text()
     assert "Sums" in svg and "Pass@k" in svg
-    write_curves({"sums": results(A, B)}, tmp_path / "pass_at_k.png", tmp_path / "pass_at_k.svg")
+    write_pass_curves(curves, tmp_path / "pass_at_k.png", tmp_path / "pass_at_k.svg")
     assert (tmp_path / "pass_at_k.svg").read_text() == svg
 
 
@@ -268,7 +270,8 @@ def test_unscored_problems_have_no_estimate(tmp_path):
     assert result["estimates"]["pass@1"]["problems"] == 1 and result["estimates"]["pass@1"]["mean"] == 0.0
     assert np.isnan(result["estimates"]["pass@2"]["low"])
     unscored = results([Sample(T, None, None)] * 2, [Sample(T, None, None)] * 2)
-    assert write_curves({"sums": unscored}, tmp_path / "pass_at_k.png") == () and not [*tmp_path.iterdir()]
+    curves = {"Sums": {k: estimate(unscored, f"pass@{k}") for k in unscored["k"]}}
+    assert write_pass_curves(curves, tmp_path / "pass_at_k.png") == () and not [*tmp_path.iterdir()]
 
 
 def test_the_table_of_a_folder_says_where_its_benchmarks_have_different_temperatures():

@@ -88,8 +88,9 @@ def command(args: Sequence[str]) -> None:
 
 def write_runs(arguments: CompareArguments) -> None:
     """Print levels and differences over seeds and problems. If `out` names a folder, write them there, with figures."""
-    from diver.core.figures import write_bands
-    from diver.pages.over_seeds import by_variant, compare_runs, draw, draw_curves, read_runs
+    from diver.core.figures import GREY, write_bands, write_pass_curves
+    from diver.evaluate.comparison import BEFORE, pass_estimates
+    from diver.pages.over_seeds import by_variant, compare_runs, draw_curves, read_runs
     from diver.pages.run_record import repeated
 
     if arguments.out is None and arguments.format != "markdown":
@@ -106,7 +107,9 @@ def write_runs(arguments: CompareArguments) -> None:
     if arguments.out:
         written = [write_table(t, arguments.out, arguments.format, name) for name, t in tables.items()]
         if figures := [*arguments.figure_paths(arguments.out, "pass_at_k")]:
-            draw(evaluations, *figures)
+            # The policy before training is grey, so that each variant has the same colour here and in the curves.
+            grey = [GREY] * (BEFORE in evaluations)
+            write_pass_curves(pass_estimates(tables["levels"]), *figures, first=grey)
             if bands:
                 write_bands(bands, *arguments.figure_paths(arguments.out, "difference_over_k"))
                 figures += arguments.figure_paths(arguments.out, "difference_over_k")

@@ -81,6 +81,31 @@ def write_intervals(table: Table, *paths: Path) -> None:
             axes.set_yticks(range(len(names)), names if place % columns == 0 else [""] * len(names))
 
 
+def write_pass_curves(
+    curves: Mapping[str, Mapping[int, Estimate]], *paths: Path, first: Sequence[str] = ()
+) -> Sequence[Path]:
+    """Draw Pass@k over k in per cent: a line for each label, with its interval as a band.
+
+    `first` has the colours of the first lines. Returns the paths; none if no value is known.
+    """
+    known = {label: {k: e for k, e in by_k.items() if not math.isnan(e.mean)} for label, by_k in curves.items()}
+    if not paths or not any(known.values()):
+        return ()
+    with drawing(*paths, size=(6.4, 4.2)) as figure:
+        axes = figure.add_subplot()
+        for (label, by_k), colour in zip(known.items(), itertools.chain(first, itertools.cycle(COLOURS)), strict=False):
+            if by_k:
+                mean, low, high = 100 * np.transpose([*by_k.values()])
+                axes.plot([*by_k], mean, color=colour, marker="o", markersize=3, linewidth=1.5, label=label)
+                axes.fill_between([*by_k], low, high, color=colour, alpha=0.12, linewidth=0)
+        frame(axes, "Pass@k, per cent", "k, samples a problem")
+        axes.set_xscale("log", base=2)
+        ks = sorted({k for by_k in known.values() for k in by_k})
+        axes.set_xticks(ks, [str(k) for k in ks], minor=False)
+        axes.legend(frameon=False, fontsize=8)
+    return paths
+
+
 def write_bands(bands: Mapping[str, Band], *paths: Path) -> None:
     """Draw differences of Pass@k over k, in points: a line for each, with the band that holds at all k together."""
     with drawing(*paths, size=(6.4, 4.2)) as figure:

@@ -1,16 +1,13 @@
-"""The results of one model: what an evaluation stores, its Markdown table, and the figure of its Pass@k curves.
+"""The results of one model: what an evaluation stores, and its Markdown table.
 
 docs/evaluation.md has a table of the files. A row has a key of the settings that it belongs to, so rows of other
 settings stay in the file and are never mixed up.
 """
 
-import itertools
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from diver.core.figures import COLOURS, drawing, frame
 from diver.core.files import JsonlLog, WorkFolder, number, read_json
 from diver.core.statistics import ABOUT_PAIRS, DISTINCT, EFFECTIVE, PAIRS, SUPPORT, UNKNOWN, Estimate, enough
 from diver.core.tables import Cell, Table, markdown
@@ -111,30 +108,3 @@ def benchmark_table(results: Results) -> str:
 def estimate(result: Mapping[str, Any], name: str) -> Estimate:
     stored = result["estimates"].get(name, {})
     return Estimate(*(number(stored.get(end)) for end in Estimate._fields))
-
-
-def write_curves(results: Results, *paths: Path) -> Sequence[Path]:
-    """One line per benchmark over k, with its interval. Returns the paths; none if no response was scored."""
-    estimates = [{k: estimate(result, f"pass@{k}") for k in result["k"]} for result in results.values()]
-    curves = [{k: e for k, e in by_k.items() if not math.isnan(e.mean)} for by_k in estimates]
-    if not paths or not any(curves):
-        return ()
-    from matplotlib.ticker import PercentFormatter
-
-    with drawing(*paths, size=(6.4, 4.0)) as figure:
-        axes = figure.add_subplot()
-        for result, curve, colour in zip(results.values(), curves, itertools.cycle(COLOURS), strict=False):
-            if not curve:
-                continue
-            mean, low, high = zip(*curve.values(), strict=True)
-            style = {"linewidth": 1.5, "marker": "o", "markersize": 3, "clip_on": False}
-            axes.plot([*curve], mean, color=colour, label=result["title"], **style)
-            axes.fill_between([*curve], low, high, color=colour, alpha=0.13, linewidth=0)
-        frame(axes, "Pass@k", "k, samples a problem")
-        axes.set_xscale("log", base=2)
-        ks = sorted({k for estimates in curves for k in estimates})
-        axes.set_xticks(ks, [str(k) for k in ks], minor=False)
-        axes.set_ylim(0, 1)
-        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
-        axes.legend(frameon=False, fontsize=8)
-    return paths

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from diver.core.extras import provenance, require
+from diver.core.figures import write_pass_curves
 from diver.core.files import lock, to_json, write_text
 from diver.core.seeds import digest, fingerprint
 from diver.core.settings import parse_ks
@@ -19,7 +20,7 @@ from diver.core.types import DiverError, Problem
 from diver.evaluate.comparison import digests, other_problems
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.evaluate import Task, evaluate, problem_digest
-from diver.evaluate.results import ResultFolder, benchmark_table, read_results, table_of, write_curves
+from diver.evaluate.results import ResultFolder, benchmark_table, estimate, read_results, table_of
 from diver.grading.by_name import grader_for
 from diver.grading.grading import DEFAULT
 from diver.grading.settings import Verification
@@ -54,7 +55,8 @@ def run(
     table, text = table_of(all_results), benchmark_table(all_results)
     with lock(out, wait=True):
         write_text(out / "table.md", text)
-        written = [*config.write(table, out), *write_curves(all_results, *config.figure_paths(out, "pass_at_k"))]
+        curves = {r["title"]: {k: estimate(r, f"pass@{k}") for k in r["k"]} for r in all_results.values()}
+        written = [*config.write(table, out), *write_pass_curves(curves, *config.figure_paths(out, "pass_at_k"))]
     config.show(table, f"\n{text}", show)
     for name, result in results.items():
         log(f"{name}: " + ", ".join(f"{count} {grade}" for grade, count in result["grades"].items()))

@@ -6,14 +6,11 @@ temperature.
 """
 
 import dataclasses
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from diver.core.figures import COLOURS, GREY, drawing, frame, write_lines
+from diver.core.figures import write_lines
 from diver.core.run_folder import find_runs, given_name, run_name
 from diver.core.seeds import fingerprint
 from diver.core.types import DiverError
@@ -24,9 +21,7 @@ from diver.evaluate.comparison import (
     Runs,
     compare_variants,
     digests,
-    levels,
     other_problems,
-    pass_estimates,
     with_seeds,
 )
 from diver.evaluate.results import read_results
@@ -184,24 +179,6 @@ def compare_runs(variants: Mapping[str, Mapping[int, RunRecord]], baseline: str 
     """`compare_variants` of the last evaluations of runs, with notes on what else differs between them."""
     compared = compare_variants(evaluations(variants), baseline)
     return compared._replace(notes=[*notes(variants), *compared.notes])
-
-
-def draw(variants: Mapping[str, Runs], *paths: Path) -> None:
-    """Pass@k against k: one line per variant, with its 95 % interval over seeds and problems as a band.
-
-    The policy before training is grey, so that each variant has the same colour here and in `draw_curves`.
-    """
-    colours = itertools.chain([GREY] if BEFORE in variants else [], itertools.cycle(COLOURS))
-    with drawing(*paths, size=(6.4, 4.2)) as figure:
-        axes = figure.add_subplot()
-        for (label, by_k), colour in zip(pass_estimates(levels(variants)).items(), colours, strict=False):
-            ks, (mean, low, high) = [*by_k], 100 * np.transpose([*by_k.values()])
-            axes.plot(ks, mean, color=colour, marker="o", markersize=3, linewidth=1.5, label=label)
-            axes.fill_between(ks, low, high, color=colour, alpha=0.12, linewidth=0)
-        frame(axes, "Pass@k, per cent", "k, samples a problem")
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(ks, [str(k) for k in ks], minor=False)
-        axes.legend(frameon=False, fontsize=8)
 
 
 def draw_curves(variants: Mapping[str, Mapping[int, RunRecord]], *paths: Path) -> Sequence[Path]:
