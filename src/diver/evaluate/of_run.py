@@ -46,12 +46,10 @@ class TrainedRun(NamedTuple):
 
 def evaluate_run(config: EvalConfig) -> list[Path]:
     """Evaluate the base model and the chosen checkpoints of `config.run`; returns the results."""
-    trained, config, eval_problems = _prepared(config)
-    recipe, steps = trained.recipe, [0, *_steps(config, trained)]
-    benchmarks = None if config.benchmarks else [eval_problems]
+    trained, config, benchmarks = _prepared(config)
     log = config.notes()
     results = []
-    for step in steps:
+    for step in [0, *_steps(config, trained)]:
         path = benchmarks and _by_the_run(trained, step, config, benchmarks[0])
         if path:
             log(f"after {step} steps: evaluated by the run, {path}")
@@ -62,7 +60,7 @@ def evaluate_run(config: EvalConfig) -> list[Path]:
             changed = dataclasses.replace(
                 config, run=None, step=None, all_steps=False, model=model.path, out=out, format="markdown"
             )
-            path = run(changed, log, benchmarks, model, recipe.verify)
+            path = run(changed, log, benchmarks, model, trained.recipe.verify)
         results.append(path)
     return results
 
@@ -74,10 +72,9 @@ def front_of_run(config: EvalConfig) -> Path:
     """
     verification, benchmarks, folder = DEFAULT, None, None
     if config.run:
-        trained, config, eval_problems = _prepared(config)
+        trained, config, benchmarks = _prepared(config)
         step, verification = _steps(config, trained)[0], trained.recipe.verify
         base, model = trained.model(0), trained.model(step)
-        benchmarks = None if config.benchmarks else [eval_problems]
         folder = trained.folder / "eval" if benchmarks else None
         out = config.out or Path("runs/eval") / run_name(trained.folder) / f"front_{step:04d}"
     else:
@@ -93,13 +90,13 @@ def front_of_run(config: EvalConfig) -> Path:
     return file
 
 
-def _prepared(config: EvalConfig) -> tuple[TrainedRun, EvalConfig, Loaded]:
-    """The run, the settings with those of the run where none are given, and its held-out problems."""
+def _prepared(config: EvalConfig) -> tuple[TrainedRun, EvalConfig, list[Loaded] | None]:
+    """The run, the settings with those of the run where none are given, and its held-out problems, if they are used."""
     trained = read_run(config.run or Path())
-    recipe = trained.recipe
     check_contents(trained, of_data=not config.benchmarks)
-    eval_problems = held_out(recipe, config.limit)
-    return trained, with_settings_of(recipe, config, eval_problems), eval_problems
+    eval_problems = held_out(trained.recipe, config.limit)
+    config = with_settings_of(trained.recipe, config, eval_problems)
+    return trained, config, None if config.benchmarks else [eval_problems]
 
 
 def with_settings_of(recipe: Recipe, config: EvalConfig, eval_problems: Loaded) -> EvalConfig:
