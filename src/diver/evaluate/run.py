@@ -93,9 +93,8 @@ def evaluate_model(
         for task in tasks:
             if config.skip_long_prompts:
                 task = _skip_long_prompts(task, generator, config.extra_options.get("max_model_len"))
-            for note in task.info["source"]["notes"]:
-                log(note)
-            for note in sorted({grader_for(problem, task.grader).note for problem in task.problems} - {""}):
+            of_graders = sorted({grader_for(problem, task.grader).note for problem in task.problems} - {""})
+            for note in [*task.info["source"]["notes"], *of_graders]:
                 log(note)
             prompting = f"{task.name}: template {task.template!r}, temperature {task.temperature}"
             log(f"{prompting}, up to {task.max_tokens:,} tokens a response")
