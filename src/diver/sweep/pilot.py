@@ -67,11 +67,7 @@ def estimate(plan: Plan, costs: Mapping[str, float], jobs: int) -> list[str]:
         steps = plan.recipe_of(setting, plan.seeds[0]).train.steps
         seconds = costs[setting.label] * steps
         total += seconds * len(setting.seeds)
-        lines.append(
-            f"{setting.label}: {len(setting.seeds)} runs of {steps:,} steps, {duration(seconds)} of CPU time each"
-        )
-    pairs = len(plan.grid)
-    return [
-        *lines,
-        f"training: about {duration(total / jobs)} with --jobs {jobs}; then {pairs} pairs of each run are sampled",
-    ]
+        work = f"{steps:,} steps, {duration(seconds)} of CPU time each"
+        lines.append(f"{setting.label}: {len(setting.seeds)} runs of {work}")
+    then = f"then {len(plan.grid)} pairs of each run are sampled"
+    return [*lines, f"training: about {duration(total / jobs)} with --jobs {jobs}; {then}"]
