@@ -109,7 +109,7 @@ def write_runs(arguments: CompareArguments) -> None:
         if figures := [*arguments.figure_paths(arguments.out, "pass_at_k")]:
             # The policy before training is grey, so that each variant has the same colour here and in the curves.
             grey = [GREY] * (BEFORE in evaluations)
-            write_pass_curves(pass_estimates(tables["levels"]), *figures, first=grey)
+            figures = [*write_pass_curves(pass_estimates(tables["levels"]), *figures, first=grey)]
             if bands:
                 write_bands(bands, *arguments.figure_paths(arguments.out, "difference_over_k"))
                 figures += arguments.figure_paths(arguments.out, "difference_over_k")
