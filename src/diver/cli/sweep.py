@@ -23,7 +23,7 @@ def command(args: Sequence[str]) -> None:
     plan = make_plan(arguments, args)
     if arguments.equal == "steps":  # else `sweep` checks, since the steps are not known before the pilot
         check_records(plan)
-    for note in plan.problems(plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0]))[HELD_OUT].notes:
+    for note in plan.problems(plan.base_recipe)[HELD_OUT].notes:
         print(note, file=sys.stderr)
     costs = pilot(plan)
     if arguments.equal == "time":

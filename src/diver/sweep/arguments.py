@@ -126,7 +126,7 @@ def make_plan(arguments: SweepArguments, args: Sequence[str]) -> Plan:
 def check_settings(plan: Plan, equal_time: bool) -> None:
     """DiverError unless at least two settings differ, and share what decides the evaluation."""
     base = plan.setting(plan.baseline)
-    recipe = plan.recipe_of(base, plan.seeds[0])
+    recipe = plan.base_recipe
     if len(plan.settings) < 2:
         raise DiverError(f"command line: {base.label} is the only setting; name others by --methods, --rates or --set")
     if recipe.run.engine != "builtin":

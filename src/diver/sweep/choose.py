@@ -107,7 +107,7 @@ def pairs_of(plan: Plan, records: Mapping[str, Record], label: str) -> list[Pair
     best = [policy.best(k) if policy else None for k in plan.ks]
     if None in best:
         return []
-    reference = Pair(1.0, plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0]).evaluate.temperature)
+    reference = Pair(1.0, plan.base_recipe.evaluate.temperature)
     return sorted({pair for pair, _ in filter(None, best)} | {reference})
 
 

@@ -44,12 +44,11 @@ def write_page(plan: Plan) -> Path:
 
 
 def facts(plan: Plan, by_label: Mapping[str, Policy]) -> dict[str, object]:
-    base = plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0])
     untrained = next(iter(by_label[UNTRAINED].runs.values())) if UNTRAINED in by_label else {"fronts": {}}
     sizes = {part: len(next(iter(problems.values()), [])) for part, problems in untrained["fronts"].items()}
     return {
         "Recipe": plan.recipe,
-        "Model": base.model.path,
+        "Model": plan.base_recipe.model.path,
         "Baseline": plan.baseline,
         "Seeds": ", ".join(map(str, plan.seeds)),
         "Problems": f"{sizes.get(SELECTION, 0):,} choose, {sizes.get(HELD_OUT, 0):,} judge",

@@ -46,8 +46,7 @@ def cpu_seconds(folder: Path) -> list[float]:
 
 def at_equal_time(plan: Plan, costs: Mapping[str, float]) -> Plan:
     """The plan with as many steps of each setting as take the CPU time of the baseline."""
-    base = plan.setting(plan.baseline)
-    steps = plan.recipe_of(base, plan.seeds[0]).train.steps
+    steps = plan.base_recipe.train.steps
     settings = []
     for setting in plan.settings:
         if not setting.folders:

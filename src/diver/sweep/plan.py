@@ -111,6 +111,11 @@ class Plan:
         words = ["--run.seed", str(seed), "--run.folder", str(self.folder(setting, seed))]
         return load_recipe(self.recipe, [*self.flags, *setting.flags, *words])
 
+    @property
+    def base_recipe(self) -> Recipe:
+        """The recipe of the first run of the baseline."""
+        return self.recipe_of(self.setting(self.baseline), self.seeds[0])
+
     def trained(self, setting: Setting, seed: int) -> Recipe:
         """The recipe with which a run trains. It evaluates no problems if these are separate from the training data.
         Else the evaluation problems are part of the data, and the recipe leaves them out of training."""

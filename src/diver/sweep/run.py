@@ -68,8 +68,7 @@ def sweep(plan: Plan, jobs: int, only: Sequence[str] = ()) -> None:
 def check_records(plan: Plan) -> None:
     """DiverError if a record is of another recipe or of other problems: it would be shown as a run of this plan."""
     stored = {name: r for name, r in records.read(plan.records).items() if name.startswith(plan.prefix)}
-    base = plan.recipe_of(plan.setting(plan.baseline), plan.seeds[0])
-    parts = plan.problems(base) if stored and not plan.measure else {}
+    parts = plan.problems(plan.base_recipe) if stored and not plan.measure else {}
     digests = {part: digest(*map(problem_digest, loaded.problems)) for part, loaded in parts.items()}
     runs = {name_of(plan, setting.label, seed): (setting, seed) for setting in plan.settings for seed in setting.seeds}
     for name, r in stored.items():
