@@ -552,7 +552,7 @@ def test_fields_that_an_older_trl_lacks_are_left_out_or_refused(monkeypatch):
     assert not {"entropy_coef", "use_bias_correction_kl", "off_policy_mask_threshold"} & {*older}
     given = SimpleNamespace(**{name: value for name, value in vars(arguments()).items() if name not in objective.ADDED})
     assert adapter("grpo", given)(**Batch().given) == expected("grpo", 0.0)
-    with pytest.raises(DiverError, match="0.24 is installed, without entropy_coef = 0.001: 1.8 or newer is needed"):
+    with pytest.raises(DiverError, match="0.24 is installed, without entropy_coef = 0.001; 1.8 or newer is needed"):
         config("entropy-bonus")
     for method in (method_named("grpo", loss={"aggregation": "token-sum"}), "cispo", "sapo"):
         with pytest.raises(DiverError, match="0.24 is installed, whose loss '.*' is another or none; 1.10 or newer"):

@@ -1,10 +1,10 @@
 """What a method requires of TRL's GRPOConfig. TRL is not imported."""
 
-import importlib.metadata
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from diver.core.extras import version
 from diver.core.types import DiverError
 from diver.integrations.seam import SEAMS, Seam
 from diver.integrations.versions import oldest
@@ -93,32 +93,26 @@ def known(fields: Mapping[str, Any], least: tuple[int, ...] = OLDEST) -> dict[st
     Raises:
         DiverError: TRL is older than `least`, or would train differently without one of the fields.
     """
-    version = installed()
-    if version is None:
+    release = installed()
+    if release is None:
         return dict(fields)
-    name = f"TRL {dotted(version)} is installed"
-    if version < least:
-        raise DiverError(f"{name}; {dotted(least)} or newer is needed")
-    if (loss := fields.get("loss_type")) in ("luspo", "cispo", "sapo") and version < BY_STEPS:
-        raise DiverError(f"{name}, whose loss {loss!r} is another or none; {dotted(BY_STEPS)} or newer is needed")
-    missing = {field for field, since in ADDED.items() if field in fields and version < since}
-    if "entropy_coef" in missing and fields["entropy_coef"]:
-        since, coef = dotted(ADDED["entropy_coef"]), fields["entropy_coef"]
-        raise DiverError(f"{name}, without entropy_coef = {coef!r}: {since} or newer is needed")
-    return {field: value for field, value in fields.items() if field not in missing}
+    loss, coef, needed = fields["loss_type"], fields["entropy_coef"], [(least, "")]
+    needed += [(BY_STEPS, f", whose loss {loss!r} is another or none")] if loss in ("luspo", "cispo", "sapo") else []
+    needed += [(ADDED["entropy_coef"], f", without entropy_coef = {coef!r}")] if coef else []
+    for since, fault in needed:
+        if release < since:
+            raise DiverError(f"TRL {dotted(release)} is installed{fault}; {dotted(since)} or newer is needed")
+    return {field: value for field, value in fields.items() if release >= ADDED.get(field, OLDEST)}
 
 
-def installed() -> tuple[int, int] | None:
-    """The version of the installed TRL, None if TRL is not installed."""
-    try:
-        major, minor = re.findall(r"\d+", importlib.metadata.version("trl"))[:2]
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    return int(major), int(minor)
+def installed() -> tuple[int, ...] | None:
+    """The version of the installed TRL, such as (1, 16); None if TRL is not installed."""
+    trl = version("trl")
+    return tuple(map(int, re.findall(r"\d+", trl)[:2])) if trl else None
 
 
-def dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
+def dotted(release: tuple[int, ...]) -> str:
+    return ".".join(map(str, release))
 
 
 def departures(args: Any, method: Method, seam: Seam = SEAM) -> Iterator[str]:
