@@ -74,7 +74,10 @@ def catalogue(engine: str = "") -> str:
 
 
 def table(methods: Sequence[Method]) -> str:
-    """A row for each method: what it changes, in which part of a step, its measured gain, and its engines."""
+    """A row for each method: what it changes, in which part of a step, its measured gain, and its engines.
+
+    An engine that runs it has its mark, and one that does not a dot.
+    """
     measured = packaged_table("diver.methods", "measured.toml")
     rows = []
     for method in methods:
@@ -82,7 +85,9 @@ def table(methods: Sequence[Method]) -> str:
         gains = [f"{gain:+.1f}{'*' * (low > 0 or high < 0)}" for gain, low, high in entry.get("gains", ())] or ["", ""]
         time = f"{entry['time']:.2f}" if entry else ""
         name = method.name + LABELS.get(method.name, "")
-        rows.append([name, change(method), parts(method), *gains, time, marks(method).replace(" ", "")])
+        reasons = refusals(method)
+        marks = "".join("." if engine in reasons else mark for engine, mark in MARKS.items())
+        rows.append([name, change(method), parts(method), *gains, time, marks])
     return markdown(("method", "what it changes", "part", "Pass@1", "Pass@64", "time", "engines"), rows, text=3)
 
 
@@ -98,12 +103,6 @@ def parts(method: Method) -> str:
     }
     names = [name for name, differs in changed.items() if differs]
     return ", ".join(names) or ("loss" if method.loss != plain.loss else "none")
-
-
-def marks(method: Method) -> str:
-    """The mark of each engine that runs it, a dot for one that does not."""
-    reasons = refusals(method)
-    return " ".join("." if name in reasons else mark for name, mark in MARKS.items())
 
 
 def loss_of(method: Method) -> str:
