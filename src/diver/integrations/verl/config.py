@@ -21,16 +21,7 @@ from diver.core.settings import choose, read, settings
 from diver.core.types import DiverError
 from diver.grading.settings import Verification
 from diver.integrations.seam import Seam
-from diver.losses import (
-    CispoLoss,
-    ClipCovLoss,
-    ClipLoss,
-    DppoLoss,
-    GspoLoss,
-    KlCovLoss,
-    PolicyLoss,
-    SapoLoss,
-)
+from diver.losses import CispoLoss, ClipCovLoss, ClipLoss, DppoLoss, GspoLoss, KlCovLoss, PolicyLoss, SapoLoss
 from diver.methods import Method
 from diver.methods.diver import DiverMix
 from diver.methods.registry import DEFAULT, method_named
