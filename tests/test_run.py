@@ -75,7 +75,7 @@ def test_a_rollout_row_by_hand_and_back(tmp_path):
     }  # fmt: skip
     folder = open_folder(tmp_path / "run")
     folder.write_rollouts(2, [GROUP, GROUP, Group(Problem("q", "R?", "8"), (ROLLOUT,))])
-    first, again, other = folder.rollouts(2)
+    first, again, other = groups_from_rows(read_jsonl(folder.path / "rollouts" / "step_0002.jsonl"))
     assert (first.problem.id, first.problem.answer, first.problem.meta) == ("p", "7", {"step": 2})
     assert first.prompt == first.problem.prompt == "User: Q?"  # the bare question is not in a row
     assert repr(first.rollouts) == repr(again.rollouts) == repr(GROUP.rollouts)  # NaN is not equal to itself
@@ -88,7 +88,8 @@ def test_adjacent_groups_of_one_problem_stay_two(tmp_path):
     """Also where a selection left the first group sample 1 and the second sample 3."""
     folder = open_folder(tmp_path / "run")
     folder.write_rollouts(1, [Group(GROUP.problem, (ROLLOUT,)), Group(GROUP.problem, (OTHER,))])
-    assert [[r.index for r in group.rollouts] for group in folder.rollouts(1)] == [[1], [3]]
+    groups = groups_from_rows(read_jsonl(folder.path / "rollouts" / "step_0001.jsonl"))
+    assert [[r.index for r in group.rollouts] for group in groups] == [[1], [3]]
 
 
 def test_a_row_that_is_no_rollout_is_named():

@@ -44,7 +44,6 @@ from diver.core.files import (
     lock,
     number,
     read_json,
-    read_jsonl,
     table,
     to_json,
     write_jsonl,
@@ -291,9 +290,6 @@ class RunFolder(WorkFolder):
     def write_rollouts(self, step: int, groups: Iterable[Group]) -> None:
         rows = (rollout_row(step, i, group, rollout) for i, group in enumerate(groups) for rollout in group.rollouts)
         write_jsonl(self.path / "rollouts" / f"step_{step:04d}.jsonl", rows)
-
-    def rollouts(self, step: int) -> list[Group]:
-        return groups_from_rows(read_jsonl(self.path / "rollouts" / f"step_{step:04d}.jsonl"))
 
     def write_evaluation(self, step: int, result: Mapping[str, Any]) -> None:
         write_text(self.path / "eval" / f"step_{step:04d}.json", to_json(result, indent=1))
