@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from diver.core.statistics import FEW_DIFFERENCES, ends
 
+LEVEL = 0.95  # the nominal coverage of all k together
 DRAWS = 10_000  # the level of a band of 95 % is then met within 0.5 points (two standard errors)
 FEW_IN_THE_TAIL = 100  # as FEW_DIFFERENCES, at the level of a band
 
@@ -67,9 +68,7 @@ class Band(NamedTuple):
         return None
 
 
-def simultaneous(
-    values: ArrayLike, ks: ArrayLike, bounds: tuple[float, float] | None = None, level: float = 0.95
-) -> Band:
+def simultaneous(values: ArrayLike, ks: ArrayLike, bounds: tuple[float, float] | None = None) -> Band:
     """A simultaneous band of a mean over k, by a Gaussian multiplier bootstrap of the largest studentized deviation.
 
     The bootstrap gives the level at which an interval at each k has to be taken for all to hold together (sup-t band,
@@ -82,11 +81,10 @@ def simultaneous(
             of at least two problems.
         ks ([k]): the numbers of samples, rising.
         bounds: the range of the values, as in `interval`.
-        level: the nominal coverage of all k together.
     """
     y = np.asarray(values, dtype=np.float64)
     y = y[:, None] if y.ndim == 2 else y
-    pointwise = _pointwise_level(y, level)
+    pointwise = _pointwise_level(y)
     seeds = y.shape[1]
     # Far in the tail, Student's interval needs more problems that differ, and a variance that few seeds estimate is too
     # uncertain to be the remainder of another.
@@ -94,11 +92,11 @@ def simultaneous(
     if seeds > 1:
         seeds_low, seeds_high = np.clip(ends(y.mean(2, keepdims=True), None, pointwise), *(bounds or (None, None)))
         low, high = np.minimum(low, seeds_low), np.maximum(high, seeds_high)
-    return Band(np.asarray(ks, dtype=np.int64), y.mean((1, 2)), low, high, pointwise, ends(y, bounds, level))
+    return Band(np.asarray(ks, dtype=np.int64), y.mean((1, 2)), low, high, pointwise, ends(y, bounds, LEVEL))
 
 
-def _pointwise_level(y: np.ndarray, level: float) -> float:
-    """The level of each interval such that all of y [k, seeds, problems] hold together at `level`.
+def _pointwise_level(y: np.ndarray) -> float:
+    """The level of each interval such that all of y [k, seeds, problems] hold together at LEVEL.
 
     The mean varies with the problems and, if there are several, with the seeds. Each problem and each seed is a row
     with its own bootstrap weight.
@@ -113,9 +111,9 @@ def _pointwise_level(y: np.ndarray, level: float) -> float:
     scale = np.sqrt((deviations**2).sum(1))
     varies = scale > 1e-12  # up to rounding
     if not varies.any():
-        return level
+        return LEVEL
     # Only the covariance over k matters, so the rows are reduced to at most one per k with the same covariance.
     rows_of_k = np.linalg.qr((deviations[varies] / scale[varies, None]).T, mode="r")
     draws = np.random.Generator(np.random.Philox(key=0)).standard_normal((DRAWS, len(rows_of_k)))
     largest = np.abs(draws @ rows_of_k).max(1)
-    return max(level, float(2 * ndtr(np.quantile(largest, level)) - 1))
+    return max(LEVEL, float(2 * ndtr(np.quantile(largest, LEVEL)) - 1))
