@@ -10,7 +10,7 @@ import pytest
 import torch
 from conformance import BATCH, CLIP, Found, Pair
 
-from diver.integrations.conformance import agreement
+from diver.integrations.engines import agreement
 from diver.integrations.versions import VERSIONS
 from diver.losses import ClipLoss
 from diver.methods import method_named

@@ -39,8 +39,7 @@ def command(args: Sequence[str]) -> None:
 
 def description(method: Method) -> str:
     """The formula and the source of a method, what it needs, its options, and which engines run it or why not."""
-    from diver.integrations.conformance import agreement
-    from diver.integrations.engines import ENGINES, loss_of, needs_of, refusals, source
+    from diver.integrations.engines import ENGINES, agreement, loss_of, needs_of, refusals, source
 
     reasons = refusals(method)
     facts = {

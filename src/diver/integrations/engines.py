@@ -1,10 +1,12 @@
 """Which engines can run a method, from the method's declarations; no engine is imported."""
 
 import dataclasses
+import json
 import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.resources import files
 from textwrap import fill, shorten
 from typing import Any
 
@@ -134,3 +136,21 @@ def source(method: Method) -> str:
 def needs_of(method: Method) -> str:
     """What it needs besides the outcomes, in the order of `NEEDS`."""
     return ", ".join(need for need in NEEDS if need in method.needs) or "outcomes"
+
+
+def agreement(method: Method) -> str:
+    """Where the loss and the advantage of `method` equal those of other trainers, and where they differ.
+
+    Equal means equal with at least one setting of that trainer. Empty if no release has the loss or the advantage.
+    `scripts/conformance.py` measures it, and writes `conformance.json` and docs/conformance.md.
+    """
+    trainers = json.loads((files("diver.integrations") / "conformance.json").read_text(encoding="utf-8"))["trainers"]
+    parts = []
+    for name in dict.fromkeys((method.loss.name, method.name)):
+        releases: dict[str, list[str]] = {"equal in": [], "differs in": []}
+        for trainer, release in trainers.items():
+            rows = [row["equal"] for row in release["rows"] if row["name"] == name]
+            if rows:
+                releases["equal in" if any(rows) else "differs in"].append(f"{trainer} {release['version']}")
+        parts += [f"{name} {how} {', '.join(where)}" for how, where in releases.items() if where]
+    return f"{'; '.join(parts)} (docs/conformance.md)" if parts else ""
