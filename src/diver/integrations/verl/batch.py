@@ -49,7 +49,7 @@ def read_groups(
     """The groups of a batch as `stored_groups` reads them: `prompts` of them, each of `size` rollouts.
 
     Raises:
-        DiverError: groups or their rollouts are missing, a row has no uid, or a rollout has several outputs.
+        DiverError: groups or their rollouts are missing, or a rollout has several outputs.
     """
     groups = stored_groups(batch, decode, truncated, outcome) if batch.keys else {}
     if len(groups) != prompts:
@@ -73,11 +73,9 @@ def stored_groups(
             without this key, the score is the outcome.
 
     Raises:
-        DiverError: a row has no uid, or a rollout has several outputs.
+        DiverError: a rollout has several outputs.
     """
     data = columns(batch, FIELDS)
-    if "uid" not in data:
-        raise DiverError(f"row {batch.keys[0]!r}: has no uid, which says what row is in what group")
     rows: dict[str, dict[int, int]] = {}  # prompt -> session -> row
     for i, (key, uid) in enumerate(zip(batch.keys, map(str, data["uid"]), strict=True)):
         session = int(key.rsplit("_", 2)[1])
