@@ -26,7 +26,7 @@ class Seam:
     """Whether it takes one advantage for each token."""
     drops: bool = False
     """Whether it trains on a part of the sampled rollouts, and samples further groups."""
-    losses: tuple[type[PolicyLoss], ...] = (ClipLoss,)
+    losses: tuple[type[PolicyLoss], ...] = (ClipLoss, GspoLoss)
     """The losses that it has; `PolicyLoss` stands for all. TRL and ms-swift select tokens of high entropy in each
     micro-batch, which is another loss."""
     aggregations: tuple[str, ...] = get_args(Aggregation)
@@ -87,32 +87,23 @@ SEAMS = {
             losses=(ClipLoss, GspoLoss, CispoLoss, SapoLoss),
             aggregations_of={CispoLoss: ("token-mean",), SapoLoss: ("sequence-mean",)},
         ),
-        Seam(
-            "DiverTrainer",
-            carries=NEEDS,
-            per_token=True,
-            drops=True,
-            losses=(PolicyLoss,),
-        ),
+        Seam("DiverTrainer", carries=NEEDS, per_token=True, drops=True, losses=(PolicyLoss,)),
         Seam(
             "ms-swift",
             carries=("responses", "grades", "keys"),
             subtracts_mean=True,
-            losses=(ClipLoss, GspoLoss),
             aggregations=("token-mean", "sequence-mean"),
             terms=("kl_coef",),
         ),
         Seam(
             "slime",
             carries=("responses", "tokens", "logprobs"),
-            losses=(ClipLoss, GspoLoss),
             aggregations=("token-mean", "sequence-mean"),
         ),
         Seam(
             "SkyRL",
             carries=("responses", "tokens", "logprobs", "decode"),
             per_token=True,
-            losses=(ClipLoss, GspoLoss),
             aggregations=("token-mean", "sequence-mean"),
             knows_limit=False,
         ),
@@ -120,6 +111,7 @@ SEAMS = {
             "tinker-cookbook",
             carries=("responses", "tokens", "logprobs", "decode"),
             subtracts_mean=True,
+            losses=(ClipLoss,),
             terms=(),
             knows_limit=False,
         ),
