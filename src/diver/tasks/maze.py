@@ -75,11 +75,6 @@ def wander(start: Cell, goal: Cell, cells: set[Cell], rng: random.Random) -> lis
     return way
 
 
-def question(start: Cell, goal: Cell, walls: list[Cell]) -> str:
-    """Go from b2 to d3. Walls: a3 c2 d1."""
-    return f"Go from {name_of(start)} to {name_of(goal)}. Walls: {' '.join(map(name_of, sorted(walls)))}."
-
-
 def response(way: list[Cell]) -> str:
     """The way in a box, as the policy writes it."""
     return rf"\boxed{{ {' '.join(map(name_of, way))} }}"
@@ -87,19 +82,17 @@ def response(way: list[Cell]) -> str:
 
 def problem(start: Cell, goal: Cell, cells: set[Cell], size: int, source: str) -> tuple[str, Problem]:
     """The maze as a problem, and its key, which is the same from either end."""
-    walls = sorted({(x, y) for x in range(size) for y in range(size)} - cells)
-    ends = sorted([start, goal])
-    key = f"{size} {' '.join(map(name_of, ends))} {' '.join(map(name_of, walls))}"
-    names = [name_of(cell) for cell in walls]
+    walls = [name_of(cell) for cell in sorted({(x, y) for x in range(size) for y in range(size)} - cells)]
+    first, last = name_of(start), name_of(goal)
     maze = Problem(
-        id=f"maze-{size}-{name_of(start)}-{name_of(goal)}-{''.join(names)}",
-        prompt=question(start, goal, walls),
-        answer=name_of(goal),
+        id=f"maze-{size}-{first}-{last}-{''.join(walls)}",
+        prompt=f"Go from {first} to {last}. Walls: {' '.join(walls)}.",
+        answer=last,
         source=source,
         verifier="maze",
-        meta={"size": size, "start": name_of(start), "goal": name_of(goal), "walls": names},
+        meta={"size": size, "start": first, "goal": last, "walls": walls},
     )
-    return key, maze
+    return f"{size} {' '.join(map(name_of, sorted([start, goal])))} {' '.join(walls)}", maze
 
 
 def candidates(settings: Maze, rng: random.Random) -> Iterator[tuple[str, Problem]]:
