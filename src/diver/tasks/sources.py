@@ -102,9 +102,8 @@ def deduplicate(rows: Rows, source: Source, origin: str, notes: Sequence[str] = 
     invalid: list[InvalidRow] = []
     unread: Counter[str] = Counter()
     for problem in _valid(rows, source, invalid, unread):
-        prompt = problem.prompt if isinstance(problem.prompt, str) else [dict(m) for m in problem.prompt]
         columns = problem.meta if _is_game(problem, origin) else problem.meta.get("options")
-        key = json.dumps([prompt, columns], default=str)
+        key = json.dumps([problem.prompt, columns], default=str)
         if key in by_prompt:
             same_answer = by_prompt[key].answer == problem.answer
             duplicates, conflicting = duplicates + same_answer, conflicting + (not same_answer)
