@@ -129,29 +129,30 @@ class DiverTrainer(GRPOTrainer):
         self.state_of_method: State = {}
         self.updates = self.args.steps_per_generation // self.args.gradient_accumulation_steps
         self.problems = self.args.generation_batch_size // self.num_generations
-        self._check()
+        if faults := [*self._faults()]:
+            raise DiverError(*faults)
+        if "state" in self.outcome.method.needs and self.outcome.problems is None and hasattr(self.pool, "__len__"):
+            check_ids(self.pool)
         self.outcome._read(self)
 
-    def _check(self) -> None:
-        """Raises DiverError for settings that make an update of whole groups impossible."""
+    def _faults(self) -> Iterator[str]:
+        """Why these settings make an update of whole groups impossible, a sentence for each reason."""
         args, method = self.args, self.outcome.method
         if args.steps_per_generation % args.gradient_accumulation_steps or self.problems % self.updates:
             # An optimizer step trains on whole groups.
             steps = f"{args.steps_per_generation} / gradient_accumulation_steps {args.gradient_accumulation_steps}"
-            raise DiverError(f"GRPOConfig: steps_per_generation {steps} must divide {self.problems} problems")
+            yield f"GRPOConfig: steps_per_generation {steps} must divide {self.problems} problems"
         if self.num_generations % method.selection.multiplier:
-            raise DiverError(f"num_generations = {self.num_generations}: is no multiple of method.selection.samples")
+            yield f"num_generations = {self.num_generations}: is no multiple of method.selection.samples"
         extra_passes = "replay" in method.needs or method.loss.selects_tokens or method.selection.filter_groups
         if extra_passes and self.accelerator.distributed_type in (DistributedType.DEEPSPEED, DistributedType.FSDP):
             # Replay and the selection of tokens or groups need passes of the model outside the update.
-            raise DiverError(f"method {method.name!r}: DiverTrainer runs it without DeepSpeed and FSDP only")
+            yield f"method {method.name!r}: DiverTrainer runs it without DeepSpeed and FSDP only"
         if (method.selection.filter_groups or method.start_responses) and not hasattr(self.pool, "__len__"):
-            raise DiverError(f"method {method.name!r}: samples further problems, which a stream does not have")
-        if "state" in method.needs and self.outcome.problems is None and hasattr(self.pool, "__len__"):
-            check_ids(self.pool)
+            yield f"method {method.name!r}: samples further problems, which a stream does not have"
         if method.start_responses not in (0, self.num_generations):
             size = f"num_generations = {self.num_generations}"
-            raise DiverError(f"method.start_responses = {method.start_responses}: set it to {size}")
+            yield f"method.start_responses = {method.start_responses}: set it to {size}"
 
     @property
     def _each(self) -> int:
