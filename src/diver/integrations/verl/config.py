@@ -152,15 +152,14 @@ def _actor(loss: PolicyLoss) -> dict[str, Any]:
 
 
 def check_config(method: Method, select: Callable[[str], Any]) -> None:
-    """Raises DiverError, with the option to give, if verl's configuration is not what `method` requires.
+    """Raises DiverError, with the options to give, if verl's configuration is not what `method` requires.
 
     `select` gives the value at a dotted key of verl's configuration, None if the key is missing. Any reward manager
     is allowed.
     """
     required = {key: value for key, value in overrides(method).items() if not key.startswith("reward.")}
     wrong = [f"{key}={hydra(value)}" for key, value in required.items() if select(key) != value]
-    if wrong:
-        raise DiverError(f"verl is not configured for method {method.name!r}; add: {' '.join(wrong)}")
+    faults = [f"verl is not configured for method {method.name!r}; add: {' '.join(wrong)}"] if wrong else []
     off = {"distillation.enabled": (f"method {method.name!r}", "the method's loss has no term of a teacher")}
     if "replay" in method.needs:
         off |= {key: ("method.replay", reason) for key, reason in OFF_WITH_REPLAY.items()}
@@ -170,16 +169,19 @@ def check_config(method: Method, select: Callable[[str], Any]) -> None:
     if select("reward.reward_manager.name") == NAME:
         reason = "only one of them would give the rewards, and another manager, such as naive, reads it"
         off |= dict.fromkeys(REWARDS, (f"reward.reward_manager.name={NAME}", reason))
-    for key, (what, reason) in off.items():
-        if select(key):
-            off_value = "null" if key.endswith(".path") else "false"
-            raise DiverError(f"{key}={hydra(select(key))} with {what}: {reason}; set {key}={off_value}")
+    faults += [
+        f"{key}={hydra(select(key))} with {what}: {reason}; set {key}={'null' if key.endswith('.path') else 'false'}"
+        for key, (what, reason) in off.items()
+        if select(key)
+    ]
     batch, mini_batch = select("data.train_batch_size"), select(f"{ACTOR}.ppo_mini_batch_size")
     if method.loss.aggregation != "token-mean" and batch and mini_batch and mini_batch > batch:
         # verl would divide the loss by the problems of a mini-batch, which are more than it has.
-        raise DiverError(f"{ACTOR}.ppo_mini_batch_size={mini_batch}: must be at most data.train_batch_size={batch}")
+        faults.append(f"{ACTOR}.ppo_mini_batch_size={mini_batch}: must be at most data.train_batch_size={batch}")
     if (size := select(GROUP)) == 1:
-        raise DiverError(f"{GROUP}=1, verl's default: a response alone teaches nothing; set {GROUP}=8")
+        faults.append(f"{GROUP}=1, verl's default: a response alone teaches nothing; set {GROUP}=8")
+    if faults:
+        raise DiverError(*faults)
     if size is not None:
         method.check_group_size(size, GROUP)
 
