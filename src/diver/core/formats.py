@@ -3,13 +3,14 @@ in UTF-8 with or without a byte order mark."""
 
 import codecs
 import csv
+import io
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from diver.core.files import load_json, read_jsonl
+from diver.core.files import load_json, read_jsonl, write_parts
 from diver.core.types import DiverError
 
 Rows = Iterable[tuple[str, Any]]
@@ -49,6 +50,16 @@ def read_parquet(path: Path) -> Rows:
                 yield f"{path}, row {number}", row
     except (ArrowException, OSError) as error:
         raise DiverError(f"{path}: not a readable parquet file ({error})") from error
+
+
+def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows to a file, which is complete or absent afterwards. ArrowException for a column of two types."""
+    import pyarrow
+    from pyarrow.parquet import write_table
+
+    content = io.BytesIO()
+    write_table(pyarrow.Table.from_pylist(rows), content)
+    write_parts(path, [content.getvalue()])
 
 
 def read_csv(path: Path, keep_empty: bool = False) -> Rows:

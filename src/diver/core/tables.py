@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from diver.core.extras import require
-from diver.core.files import write_parts, write_text
+from diver.core.files import write_text
+from diver.core.formats import write_parquet
 from diver.core.settings import settings
 from diver.core.statistics import Estimate
 from diver.core.types import DiverError
@@ -164,15 +165,10 @@ def export(table: Table, kind: Format) -> str:
 def write_table(table: Table, folder: Path, kind: Format, name: str = "table") -> Path:
     """FOLDER/NAME with the suffix of the format; returns its path."""
     path = folder / f"{name}{SUFFIXES[kind]}"
-    if kind != "parquet":
+    if kind == "parquet":
+        write_parquet(path, table.records())
+    else:
         write_text(path, export(table, kind))
-        return path
-    import pyarrow
-    from pyarrow import parquet
-
-    out = io.BytesIO()
-    parquet.write_table(pyarrow.Table.from_pylist(table.records()), out)
-    write_parts(path, [out.getvalue()])
     return path
 
 

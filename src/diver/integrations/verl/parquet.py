@@ -1,13 +1,11 @@
 """The problems of a recipe in verl's parquet layout: prompts as the policy will see them, and what the grade needs."""
 
-import io
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
-from pyarrow.parquet import write_table
+from pyarrow import ArrowException
 
-from diver.core.files import write_parts
+from diver.core.formats import write_parquet
 from diver.core.types import DiverError
 from diver.integrations.verl.launch import problems_of
 from diver.recipe.recipe import Recipe
@@ -26,12 +24,9 @@ def write_problems(recipe: Recipe, prepared: Prepared) -> list[str]:
     for path, split in zip(problems_of(recipe.folder).values(), (train, val), strict=True):
         rows = list(_rows(split, tokenizer))
         try:
-            table = pa.Table.from_pylist(rows)
-        except pa.ArrowException as error:
+            write_parquet(path, rows)
+        except ArrowException as error:
             raise DiverError(f"{path}: the columns of the problems differ in type from row to row ({error})") from None
-        content = io.BytesIO()
-        write_table(table, content)
-        write_parts(path, [content.getvalue()])
         notes.append(f"{path}: {len(rows)} problems")
     return notes
 
