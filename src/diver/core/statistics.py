@@ -278,10 +278,7 @@ def paired_interval(
 
 
 def ends(
-    values: ArrayLike,
-    bounds: tuple[float, float] | None = None,
-    level: float = 0.95,
-    few: float = FEW_DIFFERENCES,
+    values: ArrayLike, bounds: tuple[float, float] | None = None, level: float = 0.95, few: float = FEW_DIFFERENCES
 ) -> tuple[Any, Any]:
     """Both ends of `interval` for data sets [..., seeds, problems], one or more of each: two arrays [...].
 

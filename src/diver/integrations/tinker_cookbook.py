@@ -17,10 +17,7 @@ SEAM = SEAMS["tinker-cookbook"]
 
 
 def group_rewards(
-    trajectories: Sequence[Any],
-    tokenizer: Any,
-    method: str | Method = "diver-mix",
-    progress: Progress | float = 0.0,
+    trajectories: Sequence[Any], tokenizer: Any, method: str | Method = "diver-mix", progress: Progress | float = 0.0
 ) -> list[tuple[float, dict[str, float]]]:
     """(reward, metrics) of each trajectory, such that its total is the advantage.
 

@@ -184,8 +184,7 @@ def find(name: str) -> Benchmark:
 
 def _own(name: str, path: str) -> Benchmark:
     name = re.sub(r"[^\w.-]+", "-", name) or "problems"
-    is_taken = name in BENCHMARKS
-    return Benchmark(name=f"{name}-file" if is_taken else name, title=name, source=Source(path=path))
+    return Benchmark(name=f"{name}-file" if name in BENCHMARKS else name, title=name, source=Source(path=path))
 
 
 # ---- multiple choice -------------------------------------------------------------------------------------------------

@@ -402,9 +402,7 @@ def check_ids(rows: Any) -> None:
             raise DiverError(f"train_dataset[{i}]: another prompt has the id {name!r}, too; give each problem its own")
 
 
-def gathered(
-    make: Callable[[], tuple[list[Row], Progress | None]],
-) -> tuple[list[Row], int, Progress | None]:
+def gathered(make: Callable[[], tuple[list[Row], Progress | None]]) -> tuple[list[Row], int, Progress | None]:
     """The rows of all processes, the index of the first row of this process, and the progress of the first process.
 
     A process that fails tells the others, which would wait for it otherwise. Only the first process may have the file

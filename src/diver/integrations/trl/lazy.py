@@ -29,12 +29,7 @@ def reward(
 def adapter(trainer: Any) -> GroupAdvantage:
     """The adapter of the calling trainer. Another trainer gets another adapter."""
     recipe = configured()
-    function = GroupAdvantage(
-        recipe.method,
-        trainer.args,
-        trainer.processing_class,
-        verifier=recipe.data.verifier,
-        verification=recipe.verify,
-    )
+    options: Any = {"verifier": recipe.data.verifier, "verification": recipe.verify}
+    function = GroupAdvantage(recipe.method, trainer.args, trainer.processing_class, **options)
     function.entry = reward
     return function
