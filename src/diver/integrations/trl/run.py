@@ -46,11 +46,11 @@ METRICS = {
 class RunRecorder(TrainerCallback):
     """Writes the run folder of one process: rollouts, metrics, and links to TRL's checkpoints."""
 
-    def __init__(self, folder: RunFolder, updates: int, stop: Stop) -> None:
-        self.folder, self.updates, self.stop = folder, updates, stop
+    def __init__(self, folder: RunFolder, updates: int, stop: Stop, outcome: GroupOutcome) -> None:
+        self.folder, self.updates, self.stop, self.outcome = folder, updates, stop, outcome
+        outcome.on_step = self.on_rollouts
         self.started = self.sampled = time.perf_counter()
         self.ours: set[str] = set()
-        self.outcome: GroupOutcome
         self.generation_config = GenerationConfig()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -98,9 +98,8 @@ def run(recipe: Recipe) -> None:
     processes = PartialState(cpu=recipe.model.device == "cpu")
     if recipe.trl.vllm == "server" and processes.device.type != "cuda":
         raise DiverError("trl.vllm = 'server': needs a CUDA device (NCCL); without one choose 'colocate' or 'off'")
-    is_main = processes.is_main_process
     stop = Stop()
-    folder = open_run(recipe, **identity(recipe)) if is_main else None
+    folder = open_run(recipe, **identity(recipe)) if processes.is_main_process else None
     if recipe.model.threads:
         torch.set_num_threads(recipe.model.threads)
     args = grpo_config(recipe)
@@ -110,17 +109,9 @@ def run(recipe: Recipe) -> None:
     if folder:
         folder.check_saved(done // updates, recipe.train.save_steps)
     problems, _, tokenizer, _ = prepare(recipe)
-    recorder = RunRecorder(folder, updates, stop) if folder else None
-    reward = GroupOutcome(
-        recipe.method,
-        args,
-        tokenizer,
-        verification=recipe.verify,
-        problems={problem.id: problem for problem in problems.problems},
-        on_step=recorder.on_rollouts if recorder else None,
-    )
-    if recorder:
-        recorder.outcome = reward
+    by_id = {problem.id: problem for problem in problems.problems}
+    reward = GroupOutcome(recipe.method, args, tokenizer, verification=recipe.verify, problems=by_id)
+    recorder = RunRecorder(folder, updates, stop, reward) if folder else None  # on the first process
     # The rows of all steps, in the order of the built-in trainer. TRL's shuffling would start again when a run resumes,
     # so after the first epoch it would repeat the order of that epoch.
     rows, seed = Dataset.from_list(_rows(problems, tokenizer)), recipe.run.seed
@@ -140,11 +131,10 @@ def run(recipe: Recipe) -> None:
     trainer.model.generation_config = GenerationConfig(eos_token_id=base.eos_token_id, pad_token_id=base.pad_token_id)
     if recorder:
         recorder.generation_config = base
-    if folder and recipe.trl.vllm == "colocate":
-        print(precision_note(trainer.vllm_generation.llm.model_config.dtype), file=sys.stderr)
-    if folder:
-        folder.begin()
-        folder.keep_until(done // updates)
+        if recipe.trl.vllm == "colocate":
+            print(precision_note(trainer.vllm_generation.llm.model_config.dtype), file=sys.stderr)
+        recorder.folder.begin()
+        recorder.folder.keep_until(done // updates)
     if done < args.max_steps:
         with stop_request(stop) if processes.num_processes == 1 else contextlib.nullcontext():
             trainer.train(resume_from_checkpoint=saved)
