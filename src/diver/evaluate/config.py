@@ -8,8 +8,7 @@ from typing import Any, Literal
 from diver.core.settings import NonNegative, NonNegativeInt, Positional, Positive, PositiveInt, choose, settings
 from diver.core.tables import Export, Figure
 from diver.core.types import DiverError
-from diver.grading.by_name import AUTO
-from diver.grading.grading import get_grader
+from diver.grading.grading import AUTO, get_grader
 from diver.sample.endpoint import Address, Endpoint
 from diver.tasks.templates import TEMPLATES
 

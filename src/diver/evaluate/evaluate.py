@@ -32,7 +32,7 @@ from diver.core.tables import counted
 from diver.core.turns import turn_row, turns_from_rows
 from diver.core.types import SCORED, DiverError, Grade, Problem, Rollout
 from diver.grading import DEFAULT, EnvironmentGrader, get_grader, opens_thought, verdicts
-from diver.grading.by_name import AUTO, answer, grader_for
+from diver.grading.grading import AUTO, answer, grader_for
 from diver.grading.settings import Verification
 from diver.sample.base import Generator, Key, Prompt, PromptTooLong, SamplingParams, requests
 from diver.sample.trajectories import playing

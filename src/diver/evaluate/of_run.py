@@ -16,7 +16,7 @@ from diver.evaluate.front import FILE as FRONT
 from diver.evaluate.front import Pair, evaluate_front, write_front
 from diver.evaluate.run import named_model, run
 from diver.grading import DEFAULT
-from diver.grading.by_name import AUTO, grader_for
+from diver.grading.grading import AUTO, grader_for
 from diver.recipe.data import Source
 from diver.recipe.flags import checked
 from diver.recipe.recipe import Recipe, flatten, make_recipe

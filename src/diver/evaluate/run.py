@@ -21,8 +21,7 @@ from diver.evaluate.comparison import digests, other_problems
 from diver.evaluate.config import EvalConfig
 from diver.evaluate.evaluate import Task, evaluate, problem_digest
 from diver.evaluate.results import ResultFolder, benchmark_table, estimate, read_results, table_of
-from diver.grading.by_name import grader_for
-from diver.grading.grading import DEFAULT
+from diver.grading.grading import DEFAULT, grader_for
 from diver.grading.settings import Verification
 from diver.recipe.data import POLICIES
 from diver.recipe.sections import Model

@@ -17,6 +17,7 @@ from diver.core.endings import until_end_mark
 from diver.core.environment import Environment
 from diver.core.extensions import GRADERS as ADDED
 from diver.core.extras import require
+from diver.core.seeds import digest
 from diver.core.settings import choose, import_object
 from diver.core.tables import clean
 from diver.core.types import DiverError, Grade, Group, Problem, Reward
@@ -34,6 +35,8 @@ from diver.grading.workers import Failure, Function, Pool, path_of, shared_pool
 logger = logging.getLogger(__name__)
 
 DEFAULT = Verification()
+AUTO = "auto"  # use the verifier that each problem names
+MAX_ANSWER = 48  # characters; a longer final answer is stored as a digest
 Pending = PendingComparison | PendingCall
 # By path: this process needs neither math-verify nor SymPy, whose import takes a second.
 EQUIVALENT, WARM = "diver.grading.equivalence:equivalent", "diver.grading.equivalence:warm"
@@ -85,6 +88,17 @@ def get_grader(name: str, where: str = "grader") -> Grader:
     if isinstance(target, type) and issubclass(target, Environment):
         return EnvironmentGrader(name, target)
     return Custom(name, where)
+
+
+def grader_for(problem: Problem, name: str) -> Grader:
+    """The grader that a setting names: `AUTO`, or one grader for all problems."""
+    return get_grader(problem.verifier if name == AUTO else name)
+
+
+def answer(problem: Problem, response: str, grader: str) -> str | None:
+    """The vote of a response, None without one; a digest if the vote is long."""
+    final = grader_for(problem, grader).final_answer(response, problem)
+    return final if final is None or len(final) <= MAX_ANSWER else digest(final)
 
 
 def verify(groups: Sequence[Group], settings: Verification = DEFAULT, pool: Pool | None = None) -> list[Group]:

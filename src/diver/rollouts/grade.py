@@ -21,8 +21,8 @@ from diver.core.tables import Cell, Export, Measure, Table, counted, export, wri
 from diver.core.types import SCORED, Grade, Problem, Rollout
 from diver.grading import Verification, get_grader
 from diver.grading import grade as verify_grade
-from diver.grading.by_name import AUTO, answer, grader_for
 from diver.grading.extraction import opens_thought
+from diver.grading.grading import AUTO, answer, grader_for
 from diver.grading.references import final_answer, is_letter
 from diver.rollouts import Columns, Rollouts, read_rollouts
 from diver.rollouts.dependence import dependence

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from diver.core.types import DiverError, Group, Problem
 from diver.grading import get_grader
-from diver.grading.by_name import AUTO
+from diver.grading.grading import AUTO
 from diver.grading.references import after_hashes, answer_and_verifier, by_index, is_letter
 from diver.rollouts import Rollouts
 from diver.rollouts.layouts import EVAL, TRAIN
