@@ -9,11 +9,11 @@ r"""What math-verify takes for equal and is not.
   the reference answer holds one, too.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 from zlib import crc32
 
 import sympy as sp
+from math_verify import verify
 from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 
@@ -31,11 +31,11 @@ class Statement(NamedTuple):
     """None for `f(1) = f(2)`."""
 
 
-def same_value(gold: Any, answer: Any, same: Callable[[Any, Any], bool]) -> bool:
-    """Whether two expressions are equal. `same` compares expressions that are neither statements nor unfinished."""
+def same_value(gold: Any, answer: Any) -> bool:
+    """Whether two expressions are equal. math-verify compares those that are neither statements nor unfinished."""
     gold_statement, answer_statement = statement(gold), statement(answer)
     if gold_statement and answer_statement:
-        return _same_statement(gold_statement, answer_statement, lambda x, y: same_value(x, y, same))
+        return _same_statement(gold_statement, answer_statement)
     if gold_statement and gold_statement.value is not None and not isinstance(answer, RELATION):
         gold = gold_statement.value
     if answer_statement and answer_statement.value is not None and not isinstance(gold, RELATION):
@@ -45,7 +45,7 @@ def same_value(gold: Any, answer: Any, same: Callable[[Any, Any], bool]) -> bool
     value = answer.rhs if isinstance(answer, sp.Eq) else answer  # also after a name, as in N = \sum_{k=1}^{9} k
     if _is_unfinished(value) and not (isinstance(value, RELATION) or _is_unfinished(gold)):
         return False
-    if differ(gold, answer) or not same(gold, answer):
+    if differ(gold, answer) or not verify(gold, answer, timeout_seconds=None, allow_set_relation_comp=True):
         return False
     return not (isinstance(gold, sp.Eq) and isinstance(answer, sp.Eq) and gold != answer) or _has_solution(gold)
 
@@ -78,16 +78,16 @@ def differ(gold: Any, answer: Any) -> bool:
         return False
 
 
-def _same_statement(wanted: Statement, stated: Statement, same: Callable[[Any, Any], bool]) -> bool:
+def _same_statement(wanted: Statement, stated: Statement) -> bool:
     unmatched = list(stated.names)
     for name in wanted.names:
-        match = next((candidate for candidate in unmatched if same(name, candidate)), None)
+        match = next((candidate for candidate in unmatched if same_value(name, candidate)), None)
         if match is None:
             return False
         unmatched.remove(match)
     if wanted.value is None or stated.value is None:
         return not unmatched and wanted.value is stated.value
-    return not unmatched and same(wanted.value, stated.value)
+    return not unmatched and same_value(wanted.value, stated.value)
 
 
 def _terms(expression: Any) -> list[Any]:
