@@ -82,10 +82,9 @@ _LAST_COMMAND = re.compile(r"\\(?:boxed|fbox)\s*\Z")
 
 
 class Statement(NamedTuple):
-    """An answer that a text marks as such: its readings, and where it begins and ends in the text."""
+    """An answer that a text marks as such: its readings, and where it ends in the text."""
 
     readings: tuple[str, ...]
-    start: int
     end: int
     finished: bool = True
     """Whether its box or its tags are closed."""
@@ -253,12 +252,12 @@ def _in_boxes(text: str) -> Statement | None:
     boxes, begun = box_lists(text)
     if begun and (not boxes or begun.start > boxes[-1][-1].start):
         content = text[begun.opened :].strip()
-        return Statement((content,), begun.start, len(text), finished=False, prose=True, given_up=bool(boxes))
+        return Statement((content,), len(text), finished=False, prose=True, given_up=bool(boxes))
     if not boxes:
         return None
     last = boxes[-1][-1]
     finished = text[last.end - 1] == "}" or last.end < len(text)
-    return Statement(tuple(_readings(text, boxes[-1])), last.start, last.end, finished)
+    return Statement(tuple(_readings(text, boxes[-1])), last.end, finished)
 
 
 def answer_tags(text: str) -> list[Span]:
@@ -291,10 +290,10 @@ def _in_tags(text: str) -> Statement | None:
     content = text[tags.opened : tags.closed].strip()
     inner = _in_boxes(content) or _closing(content)
     if inner:
-        return inner._replace(start=tags.start, end=tags.end, finished=tags.finished and inner.finished)
+        return inner._replace(end=tags.end, finished=tags.finished and inner.finished)
     content = bare(content)
     prose = len(WORD.findall(_FORMULA.sub("", content))) > 2 or len(content) > TAIL
-    return Statement((content if prose else _as_text(content.rstrip(".")),), tags.start, tags.end, tags.finished, prose)
+    return Statement((content if prose else _as_text(content.rstrip(".")),), tags.end, tags.finished, prose)
 
 
 def bare(content: str) -> str:
@@ -368,4 +367,4 @@ def _closing(text: str) -> Statement | None:
     if _BRACE_OF_BOX.search(sentence) or len(WORD.findall(_FORMULA.sub("", sentence))) > 2:
         return None
     content = " ".join(_MARKS.sub("", sentence).split()).lstrip(":* ").rstrip(":.*, ")
-    return Statement((_as_text(content),), *span) if content else None
+    return Statement((_as_text(content),), span[1]) if content else None
