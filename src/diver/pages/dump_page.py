@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +19,7 @@ from diver.rollouts.problems import (
     entropy,
     estimate_of,
     kind_of_pairs,
+    name_of,
     owner,
     pair_columns,
     shared_ks,
@@ -239,8 +239,7 @@ def _shown(runs: Sequence[Series], sources: Sequence[Source], limit: int, thresh
     pairs = [(source, group) for source in sources for c in source.contents.values() for group, _ in c.sample.groups()]
     shown = []
     for source, group in (pairs[i] for i in page.evenly_spaced(len(pairs), limit)):
-        bare = dataclasses.replace(group, problem=dataclasses.replace(group.problem, meta={}))
-        copy = with_page_name(bare, "", threshold, usual=len(group))
+        copy = with_page_name(group, name_of(group.problem), threshold)
         copy = copy.with_each(entropy=[entropy(r) for r in group.rollouts])
         if len(group) > 1 and not group.rollouts[0].diversity:
             copy = with_diversity(copy, ["textual", "equational"])

@@ -20,7 +20,7 @@ from diver.core.types import Grade, Group, Rollout
 from diver.diversity import Diversity, Until, formulas, spaced, textual_dissimilarity
 from diver.pages.mathematics import Formulas
 from diver.pages.page import evenly_spaced, pack, short
-from diver.rollouts.problems import column, name_of, pair_values
+from diver.rollouts.problems import column, pair_values
 
 GROUPS = 200  # default number of groups on a page
 RESPONSES = 64  # responses shown in a group
@@ -45,14 +45,11 @@ class Shown:
     until: Until = "end"
 
 
-def with_page_name(group: Group, prefix: str, threshold: float, usual: int) -> Group:
-    """The group under a name with its origin. An outcome without a grade becomes the grade correct or wrong."""
-    problem, step = group.problem, group.problem.meta.get("step")
-    name = f"{prefix}{name_of(problem)}" + (f", step {step}" if step is not None else "")
-    name += f", ragged: {len(group)} responses, not {usual}" if len(group) != usual else ""
+def with_page_name(group: Group, name: str, threshold: float) -> Group:
+    """The group under this name. An outcome without a grade becomes the grade correct or wrong."""
     by_outcome = [Grade.CORRECT if correct else Grade.WRONG for correct in reaches(group.outcomes, threshold)]
     grades = [r.grade or (None if r.reward is None else v) for r, v in zip(group.rollouts, by_outcome, strict=True)]
-    return dataclasses.replace(group.with_each(grade=grades), problem=dataclasses.replace(problem, id=name))
+    return dataclasses.replace(group.with_each(grade=grades), problem=dataclasses.replace(group.problem, id=name))
 
 
 def browser_data(shown: Sequence[Shown], limit: int = GROUPS) -> dict[str, Any]:

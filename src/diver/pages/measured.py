@@ -14,8 +14,12 @@ def write_measured(path: Path, config: Measure, measured: Measurement) -> Path:
     shown: list[Shown] = []
     for name, groups in measured.groups.items():
         prefix, usual = f"{name}: " if len(measured.groups) > 1 else "", usual_size(groups)
-        page_groups = (with_page_name(group, prefix, config.threshold, usual) for group in groups)
-        shown += [Shown(g, tokenize=config.diversity.tokenize, until=config.diversity.until) for g in page_groups]
+        for group in groups:
+            step = group.problem.meta.get("step")
+            label = f"{prefix}{problems.name_of(group.problem)}" + (f", step {step}" if step is not None else "")
+            label += f", ragged: {len(group)} responses, not {usual}" if len(group) != usual else ""
+            group = with_page_name(group, label, config.threshold)
+            shown.append(Shown(group, tokenize=config.diversity.tokenize, until=config.diversity.until))
     title = ", ".join(measured.groups)
     facts = {
         "groups": len(shown),
