@@ -387,7 +387,7 @@ def test_csv_and_json_of_any_origin_by_model(tmp_path):
         assert frame["outcome"].tolist() == [1, 0, 1] and "advantage" not in frame and "grade" not in frame
     with pytest.raises(DiverError, match="x.csv: no column 'modle', which --by names: found prompt, response"):
         diver.read(tmp_path / "x.csv", by="modle")
-    with pytest.raises(DiverError, match="responses: no such column; choose from problem, response"):
+    with pytest.raises(DiverError, match=r"responses: unknown key, did you mean 'response'\?"):
         diver.read(tmp_path / "x.csv", responses="a")
 
 

@@ -8,6 +8,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from diver.core import settings
 from diver.core.files import read_jsonl
 from diver.core.formats import NoRows, check_content
 from diver.core.progress import progress
@@ -92,10 +93,7 @@ def read(path: str | Path, *, steps: str = "", **columns: Any) -> Rollouts:
     Raises:
         DiverError: a row cannot be read; the message names the file, the row and the column.
     """
-    unknown = sorted(columns.keys() - Columns.__dataclass_fields__.keys())
-    if unknown:
-        raise DiverError(f"{unknown[0]}: no such column; choose from {', '.join(Columns.__dataclass_fields__)}")
-    return read_rollouts(Path(path).expanduser(), Columns(**columns), steps)
+    return read_rollouts(Path(path).expanduser(), settings.read(Columns, columns, ""), steps)
 
 
 def read_rollouts(path: Path, columns: Columns = ANY_COLUMNS, steps: str = "") -> Rollouts:
