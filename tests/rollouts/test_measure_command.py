@@ -13,7 +13,7 @@ from diver_command import diver
 from rows import write_rows
 
 from diver.diversity import equational_diversity, textual_diversity
-from diver.rollouts.measure import named_path
+from diver.rollouts.measure import paths_of
 from diver.tasks.testbeds import policy_folder
 
 DATA = Path(os.environ.get("DIVER_DATA", Path(__file__).parents[2] / "../shared/data")).resolve()
@@ -147,7 +147,7 @@ def test_whose_responses_these_are(tmp_path):
     assert "| e\ufffd[31mred " in printed
     done = diver("measure", ".", cwd=folder)
     assert re.search(r"^\| +\| +x \|$", done.stdout, re.MULTILINE), done.stderr
-    assert named_path("..")[0] == Path("..").resolve().name and named_path("/")[0] == "/"
+    assert [*paths_of(["..", "/"])] == [Path("..").resolve().name, "/"]
 
 
 def test_the_names_of_columns_are_printed_without_what_a_terminal_would_obey(tmp_path):

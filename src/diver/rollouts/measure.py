@@ -199,17 +199,15 @@ def _read(config: Measure, log: Log) -> Iterator[tuple[str, list[Group]]]:
 
 
 def paths_of(rollouts: Sequence[str]) -> dict[str, Path]:
-    """The paths by name."""
-    paths = {clean(name): path.expanduser() for name, path in map(named_path, rollouts)}
+    """The paths by name: that of NAME=PATH, or for a path alone its last part."""
+    paths = {}
+    for given, path in map(given_name, rollouts):
+        path = path.expanduser()
+        name = given or (path.stem if path.is_file() else run_name(path) or str(path))
+        paths[clean(name)] = path
     if len(paths) < len(rollouts):
         raise DiverError("two of the paths have the same name; distinguish them by NAME=PATH")
     return paths
-
-
-def named_path(text: str) -> tuple[str, Path]:
-    """The name and the path of NAME=PATH, or of a path alone."""
-    name, path = given_name(text)
-    return name or (path.stem if path.is_file() else run_name(path) or text), path
 
 
 def table_of(tables: Mapping[str, ProblemTable]) -> Table:
