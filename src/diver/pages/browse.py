@@ -11,6 +11,7 @@ from diver.core.settings import NonNegativeInt, Positional, settings
 from diver.core.tables import Export, markdown
 from diver.core.types import DiverError
 from diver.pages import dump_page, run_page
+from diver.pages.groups import GROUPS
 from diver.pages.page import check_page
 from diver.pages.run_record import RunRecord, conclusion, repeated, run_folders, summary_table
 from diver.pages.serve import watch
@@ -21,7 +22,7 @@ from diver.rollouts.measure import paths_of
 from diver.rollouts.reader import THRESHOLD
 
 BYTES = 40_000_000  # bytes read before the first page, in a few seconds
-RUN_GROUPS, GROUPS = 200, 100  # groups shown by default: page of a run, page of a dump
+DUMP_GROUPS = 100  # groups shown by default; on the page of a run `GROUPS`
 
 
 @settings
@@ -81,7 +82,7 @@ def browse_runs(config: Browse, folders: list[tuple[str, Path]], first: Path) ->
             getattr(config, field.name) != field.default
         ):
             raise DiverError(f"--{field.name}: is for rollouts, and {first} is a run; name its {first / 'rollouts'}")
-    limit = RUN_GROUPS if config.groups is None else config.groups
+    limit = GROUPS if config.groups is None else config.groups
 
     def records() -> list[RunRecord]:
         return [dataclasses.replace(RunRecord.read(folder), name=name) for name, folder in folders]
@@ -114,7 +115,7 @@ def browse_runs(config: Browse, folders: list[tuple[str, Path]], first: Path) ->
 def browse_rollouts(config: Browse) -> None:
     """The page of rollouts of any origin, read within a budget."""
     paths = paths_of(config.rollouts)
-    limit = GROUPS if config.groups is None else config.groups
+    limit = DUMP_GROUPS if config.groups is None else config.groups
     budget, measured = None if config.all else BYTES // len(paths), MEASURED // len(paths)
     sources = [
         Source(name, path, config, config.steps, -(-limit // len(paths)), config.threshold)
