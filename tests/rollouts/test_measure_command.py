@@ -102,7 +102,7 @@ def test_two_files_side_by_side_with_settings(tmp_path):
         (["mine.jsonl", "--diversity.horizon", "9"], "need policy tokens"),
         (["a="], "'a=': give a path, or NAME=PATH"),
         (["mine.jsonl", "a/mine.jsonl"], "two of the paths have the same name; distinguish them by NAME=PATH"),
-        (["mine.jsonl", "--out", "mine.jsonl"], "--out mine.jsonl: is a file"),
+        (["mine.jsonl", "--out", "mine.jsonl"], "mine.jsonl: no folder can be made here, mine.jsonl is a file"),
         (["mine.jsonl", "--k", "x"], "--k x: must be numbers"),
         (["mine.jsonl", "--threshold", "nan"], "threshold: should be a finite number, not nan"),
         (

@@ -130,5 +130,3 @@ def test_the_summary_has_intervals_over_problems_and_no_empty_columns():
     assert found["textual"].mean == pytest.approx(table.columns["textual"].mean())
     assert found["textual"].low <= found["textual"].mean <= found["textual"].high
     assert found["pass@1"].mean == pytest.approx(1 / 3)  # of the two problems whose outcomes are known
-    with pytest.raises(ValueError, match="at least one group"):
-        problem_table([])

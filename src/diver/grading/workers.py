@@ -158,8 +158,6 @@ class Pool:
         `timeout_s` counts from the moment an idle, warmed-up worker gets the job: waiting in the queue does not
         count. Arguments and values pass through JSON.
         """
-        if timeout_s <= 0:
-            raise ValueError(f"timeout_s must be above 0, not {timeout_s}")
         with self._lock:
             try:
                 return self._run(path_of(function), jobs, timeout_s)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from diver.core.files import check_folder
 from diver.core.run_folder import is_aside
 from diver.core.settings import no_file
 from diver.core.types import DiverError
@@ -97,8 +98,7 @@ def check_out(out: Path, names: Iterable[str], read: Iterable[Path], mine: bool)
 
     Existing files of these names are replaced only if they are `mine`, which are earlier results of the command.
     """
-    if out.exists() and not out.is_dir():
-        raise DiverError(f"--out {out}: is a file; name a folder")
+    check_folder(out)
     if (out / "config.json").exists():  # the folder of a run, an evaluation or grades
         raise DiverError(f"--out {out}: has other work, that of its config.json; choose another --out")
     check_written((out / name for name in names), read, mine)
