@@ -278,8 +278,7 @@ def grade_rows(
         texts = [r for r, by in zip(rows, graders, strict=True) if not isinstance(by, EnvironmentGrader)]
         pairs = [(row["response"], problems[row["problem"]]) for row in texts]
         truncated, thinking = ([bool(row.get(name)) for row in texts] for name in ("truncated", "thinking"))
-        named = None if grader == AUTO else grader
-        text_verdicts = iter(verdicts(pairs, verification, grader=named, truncated=truncated, thinking=thinking))
+        text_verdicts = iter(verdicts(pairs, verification, grader=grader, truncated=truncated, thinking=thinking))
         for row, by in zip(rows, graders, strict=True):
             problem, response, solution = problems[row["problem"]], row["response"], None
             if isinstance(by, EnvironmentGrader):

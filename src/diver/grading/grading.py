@@ -138,7 +138,7 @@ def grade(
     pairs: Sequence[tuple[str, Problem]],
     settings: Verification = DEFAULT,
     *,
-    grader: str | None = None,
+    grader: str = AUTO,
     truncated: Sequence[bool] | None = None,
     thinking: Sequence[bool] | None = None,
     pool: Pool | None = None,
@@ -152,7 +152,7 @@ def verdicts(
     pairs: Sequence[tuple[str, Problem]],
     settings: Verification = DEFAULT,
     *,
-    grader: str | None = None,
+    grader: str = AUTO,
     truncated: Sequence[bool] | None = None,
     thinking: Sequence[bool] | None = None,
     pool: Pool | None = None,
@@ -179,7 +179,7 @@ def verdicts(
     for name, values in {"truncated": cuts, "thinking": opens}.items():
         if len(values) != len(pairs):
             raise ValueError(f"{len(pairs)} pairs but {len(values)} values of {name}")
-    common = get_grader(grader) if grader else None
+    common = None if grader == AUTO else get_grader(grader)
     problems = {id(problem): replace(problem, answer=composed(problem.answer)) for _, problem in pairs}
     graders = {}
     for key, problem in problems.items():

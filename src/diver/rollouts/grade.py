@@ -176,15 +176,14 @@ def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> None
     scored = {key for key, row in rows.items() if Grade(row["grade"]) in SCORED}
     ungraded = {r.key: r for r in responses if r.key not in scored}
     missing = iter(ungraded.values())
-    grader = None if config.grader == AUTO else config.grader
     with progress_bar(len(ungraded), "grade", "response") as bar:
         while chunk := list(islice(missing, CHUNK)):
             cases = [(r, problem) for r in chunk for problem in _by_reference(r.problem)]
             truncated, thinking = [r.rollout.truncated for r, _ in cases], [r.thinking for r, _ in cases]
             pairs = [(r.rollout.response, problem) for r, problem in cases]
-            case_grades = verify_grade(pairs, config.verify, grader=grader, truncated=truncated, thinking=thinking)
+            given = verify_grade(pairs, config.verify, grader=config.grader, truncated=truncated, thinking=thinking)
             grades: dict[str, Grade] = {}
-            for (response, _), grade in zip(cases, case_grades, strict=True):
+            for (response, _), grade in zip(cases, given, strict=True):
                 grades[response.key] = grade if grade is Grade.CORRECT else grades.get(response.key, grade)
             for response in chunk:
                 problem, grade = response.problem, grades[response.key]
