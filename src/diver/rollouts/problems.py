@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -221,18 +222,15 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
     Texts are measured up to the answer if it is known. Two correct responses differ if their sets of formulas differ;
     without formulas, if their words differ. Trajectories differ if their actions differ.
     """
-    rollouts = group.rollouts[:LARGEST]
-    texts = [r.until_answer for r in rollouts]
-    outcomes = group.outcomes[:LARGEST]
+    group = replace(group, rollouts=group.rollouts[:LARGEST])
+    texts, outcomes, correct = [r.until_answer for r in group.rollouts], group.outcomes, correct_of(group, threshold)
     right = reaches(outcomes, threshold)
-    dissimilarity = textual_dissimilarity(texts)
-    formula_sets = [formulas(text) for text in texts]
+    dissimilarity, formula_sets = textual_dissimilarity(texts), [*map(formulas, texts)]
 
     def mean(chosen: np.ndarray) -> float:
         n = int(chosen.sum())
         return float(dissimilarity[np.ix_(chosen, chosen)].sum() / (n * (n - 1))) if n > 1 else math.nan
 
-    correct = [r for r, is_right in zip(rollouts, right, strict=True) if is_right]
     values = {
         "diversity/textual": mean(np.ones(len(texts), dtype=bool)),
         "diversity/equational": float(np.mean(unique_fractions(formula_sets))) if len(texts) > 1 else math.nan,
@@ -241,11 +239,10 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
         **pair_values(correct),
     }
     if scored := int((~np.isnan(outcomes)).sum()):
-        solutions = [
-            action_key(r) if r.turns and r.actions else same_formulas(t, f)
-            for r, t, f, is_right in zip(rollouts, texts, formula_sets, right, strict=True)
-            if is_right
-        ]
+        solutions = (
+            action_key(r) if r.turns and r.actions else same_formulas(r.until_answer, formulas(r.until_answer))
+            for r in correct
+        )
         counts = [*Counter(solutions).values()]
         values |= {f"distinct@{k}": distinct_at_k(scored, counts, k) for k in powers(len(texts))}
     return values
