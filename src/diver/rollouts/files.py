@@ -109,10 +109,9 @@ def check_written(written: Iterable[Path], paths: Iterable[Path], mine: bool) ->
     is not `mine`."""
     inputs = {file.path.resolve() for path in paths for file in rollout_files(path)[0]}
     for path in written:
-        if path.resolve() in inputs:
-            raise DiverError(f"--out: would replace {path}, which is read; choose another --out")
-        if not mine and path.exists():
-            raise DiverError(f"--out: would replace {path}, which this command did not write; choose another --out")
+        if path.resolve() in inputs or (path.exists() and not mine):
+            reason = "is read" if path.resolve() in inputs else "this command did not write"
+            raise DiverError(f"--out: would replace {path}, which {reason}; choose another --out")
 
 
 def _found(paths: Iterable[Path], folder: Path) -> Iterator[RolloutFile]:
