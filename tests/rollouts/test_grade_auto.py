@@ -160,7 +160,7 @@ def test_a_file_of_both(tmp_path, capsys):
 def test_grades_that_contradict_the_labels_are_doubted(tmp_path, capsys):
     rows = [asked(n, "5", "It is five.", correct=n < 2) for n in range(4)]  # of two labelled correct none is graded so
     _, said = rows_graded(tmp_path, capsys, rows, grader="math")
-    assert "warning: 2 of 2 responses that the labels call correct are not so by these grades" in said
+    assert "warning: the grades contradict 2 of the 2 labels that say correct and 0 of the 2 others; if" in said
     assert "--grader auto" not in said
 
 

@@ -275,15 +275,11 @@ def confusion(responses: Sequence[Response]) -> tuple[dict[str, int], list[str]]
         f"labels: {scored - contradicted:,} of {scored:,} agree; labelled correct but not graded so: {missed:,}; "
         f"graded correct but labelled wrong: {extra:,}"
     ]
-    conflict = ""
-    if 2 * missed > right:
-        conflict = f"{missed:,} of {right:,} responses that the labels call correct are not so by these grades"
-    elif 2 * contradicted > scored:
-        conflict = f"the grades say something else than the labels of {contradicted:,} of {scored:,} responses"
-    if conflict:
+    if 2 * missed > right or 2 * contradicted > scored:
+        which = f"{missed:,} of the {right:,} labels that say correct and {extra:,} of the {wrong:,} others"
         lines.append(
-            f"warning: {conflict}; if the labels are right, name another --grader, or the column of the answer with "
-            "--answer"
+            f"warning: the grades contradict {which}; if the labels are right, name another --grader, or the column of "
+            "the answer with --answer"
         )
     return table, lines
 
