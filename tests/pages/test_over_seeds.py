@@ -301,7 +301,7 @@ def test_what_cannot_be_compared_is_told(folders):
     write_run(folders / "other", "max-rl", 0, CLIP[0], ids=list("abcdef"))
     assert "other: its held-out problems are not those of the other runs" in told("clip", "other")
     write_run(folders / "young", "max-rl", 0, None, base=CLIP[0])
-    assert "young: has no evaluation after training yet" in told("clip", "young")
+    assert "young: was evaluated after 0 of 3 steps; finish the run" in told("clip", "young")
     half = write_run(folders / "half", "max-rl", 0, CLIP[0])
     config = json.loads((half / "config.json").read_text())
     config["recipe"]["train"]["steps"] = config["schedule_steps"] = 6
@@ -362,7 +362,7 @@ def test_a_page_shows_runs_against_each_other(folders, monkeypatch):
     many, _, _ = rows("clip/seed_0", "mix/seed_0", "dapo", "max-rl")
     assert many[0][:2] == ["Pass@1", "Pass@8"] and many[-1][0] == "max-rl (1 seed)"  # a table each
     write_run(folders / "young", "max-rl", 0, None, base=CLIP[0])
-    assert "young: has no evaluation after training yet; finish the run, or leave it out." in rows("clip", "young")[2]
+    assert "young: was evaluated after 0 of 3 steps; finish the run, end it at" in rows("clip", "young")[2]
 
 
 def test_curves_over_seeds_are_means_between_the_lowest_and_the_highest(folders):

@@ -59,9 +59,7 @@ def read_runs(paths: Iterable[str | Path], evaluations: Path | None = None) -> l
 def check_evaluated(run: RunRecord) -> None:
     """Raises DiverError if a run has no evaluation after its last step."""
     step = max(run.evaluations, default=0)
-    if not step:
-        raise DiverError(f"{run.folder}: has no evaluation after training yet; finish the run, or leave it out")
-    if step < run.planned_steps:
+    if not step or step < run.planned_steps:
         raise DiverError(
             f"{run.folder}: was evaluated after {step} of {run.planned_steps} steps; finish the run, end it at its "
             "last checkpoint (--train.steps), or leave it out"
