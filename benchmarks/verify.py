@@ -28,7 +28,7 @@ from machine import measured_on
 
 from diver.core.settings import import_object
 from diver.core.types import Grade, Problem
-from diver.grading import GRADERS, grade
+from diver.grading import get_grader, grade
 from diver.grading.equivalence import warm
 from diver.grading.workers import Failure, Function, Pool
 
@@ -157,7 +157,7 @@ def compare(title: str, pairs: Pairs, grader: str, workers: int, importing: floa
             differ[key] = differ.get(key, 0) + 1
     result = {
         "load": title,
-        "grader": GRADERS[grader].version,
+        "grader": get_grader(grader).version,
         "grades": len(pairs),
         "workers": workers,
         "plain_cpu_s": round(seconds, 3),

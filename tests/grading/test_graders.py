@@ -53,8 +53,8 @@ def test_a_solution_is_what_the_grader_takes_for_one():
 def test_names_and_versions():
     testbeds = {"countdown", "maze", "reasoning-gym", "graph-coloring"}
     assert set(GRADERS) == {"math", "gsm8k", "math-verify", "choice"} | testbeds
-    assert all(grader.name == name and callable(grader.grade) for name, grader in GRADERS.items())
-    assert f"math-verify-{version('math-verify')}" in GRADERS["math"].version
+    assert all(get_grader(name).name == name and callable(get_grader(name).grade) for name in GRADERS)
+    assert f"math-verify-{version('math-verify')}" in get_grader("math").version
     assert get_grader("choice").version == "choice@16"
     with pytest.raises(DiverError, match="grader: unknown choice 'oracle'; choices: math, gsm8k, choice"):
         grade([], grader="oracle")

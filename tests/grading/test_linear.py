@@ -20,7 +20,6 @@ import diver.grading
 from diver.core.patterns import Later
 from diver.core.types import Problem
 from diver.grading import (
-    GRADERS,
     bounds,
     choice,
     clock,
@@ -29,6 +28,7 @@ from diver.grading import (
     equivalence,
     exact,
     extraction,
+    get_grader,
     measures,
     names,
     notation,
@@ -46,7 +46,7 @@ SCANNERS = [
     *(extraction.stated, extraction.boxed, extraction.last_line, extraction.last_number),
     *(extraction.last_box, extraction.unboxed, spelling.unify, notation.respell, exact.plain, exact.plain_number),
     *(prose.picked_number, extraction.in_thought, extraction.after_thought, equivalence._parts, notation.content_of),
-    *(GRADERS["math"].holds_answer, GRADERS["gsm8k"].holds_answer, choice.listed),
+    *(get_grader("math").holds_answer, get_grader("gsm8k").holds_answer, choice.listed),
     *(countdown.parse, lambda text: bounds.within(text, bounds.Bounds(length=10**9))),
     lambda text: bounds.bounded(bounds.PendingComparison((text,), ("5",)), bounds.Bounds(length=10**9)),
     *(measures.unit_free, names.with_backslashes, spelling.plain_signs),
@@ -55,16 +55,16 @@ SCANNERS = [
     *(prose.said, lambda text: prose.says(text, "even")),
     *(
         lambda text, by=by: by.answer_end(text, MATH, True)
-        for by in (GRADERS["math"], GRADERS["maze"], GRADERS["reasoning-gym"])
+        for by in (get_grader("math"), get_grader("maze"), get_grader("reasoning-gym"))
     ),
-    lambda text: GRADERS["choice"].answer_end(text, OPTIONS, True),
+    lambda text: get_grader("choice").answer_end(text, OPTIONS, True),
     lambda text: exact.compare_exactly(text, "5"),
     lambda text: echo.without_echoes(text, MATH),
     echo._tokens.__wrapped__,
-    lambda text: GRADERS["math"].grade(text, MATH),
-    lambda text: GRADERS["gsm8k"].grade(text, MATH),
-    lambda text: GRADERS["math"].final_answer(text, MATH),
-    lambda text: GRADERS["choice"].grade(text, OPTIONS),
+    lambda text: get_grader("math").grade(text, MATH),
+    lambda text: get_grader("gsm8k").grade(text, MATH),
+    lambda text: get_grader("math").final_answer(text, MATH),
+    lambda text: get_grader("choice").grade(text, OPTIONS),
 ]
 UNITS = r"""
 1|1 |1,|1.|1/1 |1 1/2 |1 000|-1|9^|^|_{|{|}|{}|(|)|[|()|$|$1$|\|\\|\ |\,|\text{|\text{ and }
@@ -201,7 +201,7 @@ def test_every_scanner_is_linear(scanner, steps_of_scanner):
 
 def test_a_text_that_was_read_before_takes_as_many_steps(steps_of_scanner):
     text = "\\boxed{\\text{" * 20 + "}}" * 20
-    first, second = (steps_of_scanner(lambda text: GRADERS["math"].grade(text, MATH), text, HUGE) for _ in range(2))
+    first, second = (steps_of_scanner(lambda text: get_grader("math").grade(text, MATH), text, HUGE) for _ in range(2))
     assert first == second > 1000
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from diver.core.types import Problem
-from diver.grading import GRADERS, grade
+from diver.grading import get_grader, grade
 from diver.grading.settings import Verification
 
 HERE = Path(__file__).parent
@@ -133,8 +133,8 @@ def changed(name, known, found):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_grade_changes_with_its_rules_only(name, graded):
-    known = read("rules.toml").get(f"{name}@{GRADERS[name].rules}")
-    assert known is not None, f"rules.toml has no grades of {name}@{GRADERS[name].rules}. {ADVICE}"
+    known = read("rules.toml").get(f"{name}@{get_grader(name).rules}")
+    assert known is not None, f"rules.toml has no grades of {name}@{get_grader(name).rules}. {ADVICE}"
     found = letters(graded[name])
     assert changed(name, known, found) == [], ADVICE
     lengths = [{kind: len(row) for kind, row in table.items() if kind in found} for table in (known, found)]
@@ -146,7 +146,7 @@ def test_the_figures_of_speed_are_of_the_present_rules():
     root = HERE.parents[1]
     report = json.loads((root / "benchmarks" / "results" / "verify.json").read_text(encoding="utf-8"))
     measured = {result["grader"].partition("+")[0] for result in report["results"]}
-    assert measured == {f"{name}@{GRADERS[name].rules}" for name in ("math", "gsm8k")}, (
+    assert measured == {f"{name}@{get_grader(name).rules}" for name in ("math", "gsm8k")}, (
         "The rules are newer than the figures of speed: run `python benchmarks/verify.py`, and write its numbers into "
         "docs/verification.md and docs/scale.md."
     )
@@ -167,7 +167,7 @@ def main():
         "# The grades of the present rules, a letter for each answer, by test_rules.py, which also writes this file."
     ]
     for name in CASES:
-        key, found = f"{name}@{GRADERS[name].rules}", letters(graded()[name])
+        key, found = f"{name}@{get_grader(name).rules}", letters(graded()[name])
         if mistakes := changed(name, known.get(key, {}), found):
             sys.exit("\n".join([*mistakes, ADVICE]))
         absent = {kind: row for kind, row in known.get(key, {}).items() if kind not in found}

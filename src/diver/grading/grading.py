@@ -8,7 +8,8 @@ for it. A new grader is a subclass of `Grader` in a file of its own, and a line 
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -23,11 +24,9 @@ from diver.core.tables import clean
 from diver.core.types import DiverError, Grade, Group, Problem, Reward
 from diver.grading.base import Grader, PendingCall, Verdict
 from diver.grading.bounds import PendingComparison, bounded
-from diver.grading.choice import Choice
 from diver.grading.custom import Custom, call
 from diver.grading.environment import EnvironmentGrader
 from diver.grading.extraction import in_thought, opens_thought
-from diver.grading.mathematics import GSM8K, Mathematics, MathVerify
 from diver.grading.settings import Verification
 from diver.grading.spelling import composed
 from diver.grading.workers import Failure, Function, Pool, path_of, shared_pool
@@ -51,25 +50,16 @@ class Case(NamedTuple):
     opened: bool
 
 
-class Graders(Mapping[str, Grader]):
-    """The graders by name: those of this package, and those that others have added to `core.extensions.GRADERS`."""
-
-    def __init__(self, *graders: Grader) -> None:
-        self._loaded = {grader.name: grader for grader in graders}
-
-    def __getitem__(self, name: str) -> Grader:
-        if name not in self._loaded:
-            self._loaded[name] = import_object(ADDED[name], f"grader {name}")()
-        return self._loaded[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({**self._loaded, **ADDED})
-
-    def __len__(self) -> int:
-        return len({*self._loaded, *ADDED})
-
-
-GRADERS = Graders(Mathematics(), GSM8K(), Choice(), MathVerify())
+GRADERS: Mapping[str, str] = ChainMap(
+    ADDED,
+    {
+        "math": "diver.grading.mathematics:Mathematics",
+        "gsm8k": "diver.grading.mathematics:GSM8K",
+        "choice": "diver.grading.choice:Choice",
+        "math-verify": "diver.grading.mathematics:MathVerify",
+    },
+)
+"""Name -> "module:class" of the graders of this package, and of those that others have added."""
 
 
 @cache
@@ -81,7 +71,7 @@ def get_grader(name: str, where: str = "grader") -> Grader:
             problem). `where` begins the message.
     """
     if name in GRADERS:
-        return GRADERS[name]
+        return import_object(GRADERS[name], f"grader {name}")()  # type: ignore[no-any-return]
     if ":" not in name:
         choose(name, [*GRADERS, "package.module:function"], where)
     target = None if name.startswith("__main__:") else import_object(name, where)

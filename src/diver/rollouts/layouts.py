@@ -15,7 +15,7 @@ from diver.core.files import number, read_jsonl, table
 from diver.core.run_folder import groups_from_rows, read_grade
 from diver.core.seeds import digest
 from diver.core.types import DiverError, Grade, Group, Problem, Reward, Rollout
-from diver.grading import GRADERS
+from diver.grading import GRADERS, get_grader
 from diver.rollouts import values
 from diver.rollouts.columns import DATA, NAMES, OUTCOMES, SESSION, Columns, File, Part, Row
 from diver.rollouts.marks import with_special_tokens, without_special_tokens
@@ -56,14 +56,14 @@ def diver_eval(file: File) -> Iterator[Part]:
     for where, row in draws:
         grade_row = row if grades is None else grades.get((row["problem"], row["sample"]), {})
         grade = read_grade(grade_row.get("grade"), where)
-        grader = GRADERS.get(str(grade_row.get("grader")).partition("@")[0])
+        grader = str(grade_row.get("grader")).partition("@")[0]
         scored = grade not in (None, Grade.TIMEOUT, Grade.ERROR)
         rollout = Rollout(
             values.text(row["response"], where),
             num_tokens=row["tokens"] if isinstance(row.get("tokens"), int) else None,
             truncated=bool(row["truncated"]),
             grade=grade,
-            solution=grade_row.get("solution") if grader is not None and grader.exact_solutions else None,
+            solution=grade_row.get("solution") if grader in GRADERS and get_grader(grader).exact_solutions else None,
             reward=Reward(float(grade is Grade.CORRECT)) if scored else None,
         )
         source = file.path.stem if in_folder else ""  # outside its folder, a file may have any name
