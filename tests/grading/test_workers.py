@@ -18,7 +18,6 @@ from waiting import until
 from diver.core.types import DiverError, Grade
 from diver.grading import serve, workers
 from diver.grading.grading import WARM
-from diver.grading.mathematics import math_verify
 from diver.grading.workers import Failure, Pool, Worker, shared_pool
 
 LONG = 600  # seconds that no test waits for
@@ -263,7 +262,7 @@ def test_what_calls_a_verifier_is_imported_before_the_first_job_s_time_runs(modu
 def test_math_verify_is_imported_before_the_first_answer_s_time_runs():
     """It takes a second, and on a slow machine longer than the timeout."""
     pytest.importorskip("math_verify")
-    with Pool(workers=1, warm=math_verify) as pool:
+    with Pool(workers=1, warm="math_verify") as pool:
         assert pool.map(exec, [("import sys; sys.modules['math_verify']",)], ENOUGH) == [None]
 
 

@@ -22,7 +22,6 @@ the reference answer is correct, whatever its size. A formula of the problem tha
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 from diver.core.extras import require
 from diver.core.types import Grade, Problem
@@ -165,25 +164,19 @@ class MathVerify(Mathematics):
 
     def grade(self, response: str, problem: Problem) -> PendingCall:
         require("math_verify")
-        return defer(by_math_verify, response, problem, warm=math_verify)
-
-
-def math_verify() -> Any:
-    """math-verify. A worker imports it before its first job; otherwise the import would count against a timeout."""
-    import math_verify
-
-    return math_verify
+        return defer(by_math_verify, response, problem, warm="math_verify")  # its import takes a second
 
 
 def by_math_verify(response: str, problem: Problem) -> Grade:
     """In a worker: no answer if math-verify finds none, and an error if it cannot read the reference answer."""
-    library = math_verify()
+    from math_verify import parse, verify
+
     texts = [problem.answer, f"${problem.answer}$", f"\\boxed{{{problem.answer}}}"]
-    golds = [library.parse(text, parsing_timeout=None) for text in texts]
+    golds = [parse(text, parsing_timeout=None) for text in texts]
     gold = next((g for g in sorted(golds, key=len, reverse=True) if g), None)
     if gold is None:
         return Grade.ERROR
-    answer = library.parse(response, parsing_timeout=None)
+    answer = parse(response, parsing_timeout=None)
     if not answer:
         return Grade.NO_ANSWER
-    return Grade.CORRECT if library.verify(gold, answer, timeout_seconds=None) else Grade.WRONG
+    return Grade.CORRECT if verify(gold, answer, timeout_seconds=None) else Grade.WRONG
