@@ -121,9 +121,8 @@ def run(config: GradeConfig, problems_of_run: ProblemsOfRun | None = None) -> Ta
     for note in without_reference(rollouts, config.grader):
         print_note(f"{path}: {note}")
     problems, graded_by = known_problems(rollouts, path, config.grader, problems_of_run)
-    for note in [graded_by, *sorted({grader_for(problem, config.grader).note for problem in problems})]:
-        if note:
-            print_note(note)
+    for note in filter(None, [graded_by, *sorted({grader_for(problem, config.grader).note for problem in problems})]):
+        print_note(note)
     responses = list(_responses(rollouts, problems, config))
     if config.out is None:
         _grade(responses, MemoryLog(), config)

@@ -85,10 +85,9 @@ def named_columns(file: File) -> Iterator[Part]:
         problem = _problem(row, value, options, where, file)
         group_hash = hash((problem.source, problem.meta.get("step"), problem.meta.get("by"), key))  # a key may be long
         for column in present(row, APART):
-            option = APART[column]
             label = None if column == "model" and names["by"] else values.known(row.get(column))
             if label is not None and labels.setdefault((group_hash, column), label) != label:
-                option = option if column == "model" or values.integer(label) is not None else "--by"
+                option = APART[column] if column == "model" or values.integer(label) is not None else "--by"
                 note = f"column {column!r} differs within a group; {option} {column} keeps the {column}s apart"
                 _note(file, "", note)
         problem_column = names["problem"][0] if file.problem_is_named else ""
@@ -101,12 +100,10 @@ def named_columns(file: File) -> Iterator[Part]:
                 note = "has a chat in which no text of the assistant is found: a response without an answer"
                 _note(file, where, note)
         has_text = has_text or cell is not None
-        if not has_text:
-            waiting.append((where, row, part))
-            continue
-        yield from (part for *_, part in waiting)
-        waiting.clear()
-        yield part
+        waiting.append((where, row, part))
+        if has_text:
+            yield from (part for *_, part in waiting)
+            waiting.clear()
     if waiting:
         where, row, _ = waiting[0]
         details = f": no row has a text; found {', '.join(row)} (--response names another)"

@@ -182,16 +182,15 @@ class Reader:
                 return
             raise
         self.layouts[name] = None
-        buffered = [] if first_part is None else [first_part]
+        read_parts: Iterable[Part] = chain([first_part] if first_part else [], stream)
         if layout.get("repeats"):
-            buffered += stream
-            content = digest([(part.key, part.group.responses) for part in buffered])
+            read_parts = [*read_parts]
+            content = digest([(part.key, part.group.responses) for part in read_parts])
             earlier = self._logged.setdefault(content, path)
             if earlier != path:
                 self.notes.append(f"{path}: the same completions as in {earlier}, which {name} logs again; left out")
                 return
-        yield from buffered
-        yield from stream
+        yield from read_parts
 
     def _leave_out(self, error: DiverError) -> None:
         self.unread = self.unread or error
