@@ -28,8 +28,9 @@ def serve(options: dict[str, Any]) -> None:
     sys.path[:] = options["path"]
     try:
         module, _, function = options["warm"].partition(":")
-        if module.startswith("diver."):
-            _bare_package()
+        if module.startswith("diver."):  # without the `__init__` of `diver.grading`, which stands empty
+            sys.modules["diver.grading"] = ModuleType("diver.grading")
+            sys.modules["diver.grading"].__path__ = [os.path.dirname(os.path.abspath(__file__))]
         _limit_memory(options["memory_mb"])
         if function:
             _find(options["warm"])()
@@ -54,12 +55,6 @@ def serve(options: dict[str, Any]) -> None:
             os._exit(0)
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         _reply(replies, reply)
-
-
-def _bare_package() -> None:
-    """Register `diver.grading` as an empty package, without running its `__init__`."""
-    sys.modules["diver.grading"] = ModuleType("diver.grading")
-    sys.modules["diver.grading"].__path__ = [os.path.dirname(os.path.abspath(__file__))]
 
 
 def _reply(replies: IO[bytes], message: dict[str, Any]) -> None:
