@@ -164,7 +164,7 @@ def _summary_section(runs: Sequence[Series]) -> str:
     names = [f"{page.swatch(i) if len(runs) > 1 else ''}{page.text(run.name)}" for i, run in enumerate(runs)]
     header, firsts = (names, measures) if upright else (measures, names)
     body = [[first, *map(page.cell, cells)] for first, (_, *cells) in zip(firsts, rows, strict=True)]
-    html = page.html_table(["", *header], body, "fit")
+    html = page.html_table(["", *header], body)
     return page.section("Summary", f"{html}<p class='note'>{page.text(NOTE)}</p>")
 
 

@@ -115,19 +115,18 @@ def facts(table: Mapping[str, Any]) -> str:
     return f'<dl class="facts">{rows}</dl>'
 
 
-def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str:
-    """A table of cells of trusted HTML, of the class `kind`; the first cell of a row names it."""
+def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of cells of trusted HTML; the first cell of a row names it."""
     head = "".join(f"<th>{cell}</th>" for cell in header)
     lines = [f'<th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in cells) for first, *cells in rows]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    table = f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    return f'<div class="scroll">{table}</div>'
+    return f'<div class="scroll"><table class="fit"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def text_table(rows: Iterable[Sequence[str]]) -> str:
     """A table of texts, the header first."""
     (first, *names), *body = rows
-    return html_table([text(first), *map(text, names)], [[text(row[0]), *map(cell, row[1:])] for row in body], "fit")
+    return html_table([text(first), *map(text, names)], [[text(row[0]), *map(cell, row[1:])] for row in body])
 
 
 def cell(value: str) -> str:

@@ -205,7 +205,7 @@ def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
         f"{legend([row for _, row in pairs])} Brackets hold 95 % intervals over problems; that of the change is paired "
         "by problem. ▲ and ▼ mark a change whose interval excludes 0."
     )
-    html = page.html_table(["", "Change", "Before", "After"], lines, "fit")
+    html = page.html_table(["", "Change", "Before", "After"], lines)
     return page.section("Before and after training", f'<p class="note">{page.text(note)}</p>\n{html}')
 
 
