@@ -277,10 +277,7 @@ def inspect_ai_row(where: str, row: Row) -> Iterator[Row]:
     options, target = row.get("choices"), row["target"]
     targets = target if isinstance(target, list) else [target]
     shared = {
-        "model": row.get("model"),
-        "task": row.get("task"),
-        "id": row["id"],
-        "prompt": row["input"],
+        **{name: row.get(name) for name in ("model", "task", "id", "input")},
         # one of several targets suffices; with options, the answer is all of their letters
         "answer": target if options else next(iter(targets), None),
         "accepted": None if options else targets[1:] or None,
