@@ -172,8 +172,7 @@ def _by_reference(problem: Problem) -> list[Problem]:
 def _grade(responses: Sequence[Response], log: Log, config: GradeConfig) -> None:
     """Grade the responses that the log lacks, or has as timeout or error, and append their rows to it."""
     rows = {row["key"]: row for row in log.rows()}
-    scored = {key for key, row in rows.items() if Grade(row["grade"]) in SCORED}
-    ungraded = {r.key: r for r in responses if r.key not in scored}
+    ungraded = {r.key: r for r in responses if r.key not in rows or Grade(rows[r.key]["grade"]) not in SCORED}
     missing = iter(ungraded.values())
     with progress_bar(len(ungraded), "grade", "response") as bar:
         while chunk := list(islice(missing, CHUNK)):
@@ -233,10 +232,8 @@ def summary(responses: Sequence[Response], config: GradeConfig) -> Table:
 def _pass_at_k(responses: Sequence[Response], verdicts: Sequence[bool | None], k: int) -> Estimate | None:
     """Pass@k within each group of known verdicts, then the mean per problem; None if no verdict is known."""
     problems = {r.group: name_of(r.problem) for r in responses}
-    scored, correct = Counter[int](), Counter[int]()
-    for response, verdict in zip(responses, verdicts, strict=True):
-        scored[response.group] += verdict is not None
-        correct[response.group] += bool(verdict)
+    scored = Counter(r.group for r, verdict in zip(responses, verdicts, strict=True) if verdict is not None)
+    correct = Counter(r.group for r, verdict in zip(responses, verdicts, strict=True) if verdict)
     n, c = ([counts[group] for group in problems] for counts in (scored, correct))
     values = by_problem(problems.values(), pass_at_k(n, c, k))
     return None if np.isnan(values).all() else interval(values, bounds_of(f"pass@{k}"))
