@@ -61,9 +61,8 @@ def without_special_tokens(text: Any) -> Any:
     """
     if not isinstance(text, str) or not ANSWERED.search(text):
         return text
-    messages: Messages = []
     policy_text, *pieces = ANSWERED.split(text)
-    messages.append({"role": "assistant", "content": policy_text})
+    messages: Messages = [{"role": "assistant", "content": policy_text}]
     for piece in pieces:
         answers, goes_on, policy_text = piece.partition(END + GOES_ON)
         messages += [{"role": "tool", "content": answer} for answer in answers.removesuffix(END).split(ANSWER)]
