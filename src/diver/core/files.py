@@ -48,31 +48,35 @@ def write_parts(path: Path, parts: Iterable[bytes]) -> None:
 
 @contextlib.contextmanager
 def named_in_errors(path: Path) -> Iterator[None]:
-    """Name this file or folder in an OSError of the block: the error of a full disk names no file.
-
-    Raises:
-        DiverError: no folder can be there, under a file or in /proc.
-    """
+    """Name this file or folder in an OSError of the block: the error of a full disk names no file."""
     try:
         yield
-    except (FileExistsError, NotADirectoryError, FileNotFoundError):
-        file = next((p for p in (path, *path.parents) if p.exists() and not p.is_dir()), None)
-        reason = f", {file} is a file" if file else ""
-        raise DiverError(f"{path}: no folder can be made here{reason}; name another") from None
     except OSError as e:
         e.filename = str(path)
         raise
 
 
+@contextlib.contextmanager
+def _holds_files(path: Path) -> Iterator[None]:
+    """`named_in_errors`; DiverError for a place where no folder can be, under a file or in /proc."""
+    try:
+        with named_in_errors(path):
+            yield
+    except (FileExistsError, NotADirectoryError, FileNotFoundError):
+        file = next((p for p in (path, *path.parents) if p.exists() and not p.is_dir()), None)
+        reason = f", {file} is a file" if file else ""
+        raise DiverError(f"{path}: no folder can be made here{reason}; name another") from None
+
+
 def make_folder(path: Path) -> None:
     """Make a folder and those above it. DiverError if one of them is a file, or in a place such as /proc."""
-    with named_in_errors(path):
+    with _holds_files(path):
         path.mkdir(parents=True, exist_ok=True)
 
 
 def check_folder(path: Path) -> None:
     """Raise what `make_folder`, or writing a file into the folder, would raise. Nothing is left behind."""
-    with named_in_errors(path):
+    with _holds_files(path):
         tempfile.TemporaryFile(dir=next(p for p in (path, *path.parents) if p.exists())).close()
 
 
