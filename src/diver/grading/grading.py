@@ -63,6 +63,12 @@ GRADERS: Mapping[str, str] = ChainMap(
 
 
 @cache
+def _named(name: str) -> Grader:
+    """The one grader of a name of `GRADERS`."""
+    return import_object(GRADERS[name], f"grader {name}")()  # type: ignore[no-any-return]
+
+
+@cache
 def get_grader(name: str, where: str = "grader") -> Grader:
     """The grader of that name, or of a custom function or `Environment` "package.module:name".
 
@@ -71,7 +77,7 @@ def get_grader(name: str, where: str = "grader") -> Grader:
             problem). `where` begins the message.
     """
     if name in GRADERS:
-        return import_object(GRADERS[name], f"grader {name}")()  # type: ignore[no-any-return]
+        return _named(name)
     if ":" not in name:
         choose(name, [*GRADERS, "package.module:function"], where)
     target = None if name.startswith("__main__:") else import_object(name, where)

@@ -47,8 +47,8 @@ class Schedule:
         in_unit = self.end <= 1 if self.unit == "run" else self.end > 1 or self.kind == "constant"
         if not 0 <= self.start <= self.end or not in_unit:
             raise ValueError(
-                f"start = {self.start}, end = {self.end}: must satisfy 0 <= start <= end, where end is at most 1 with "
-                'unit = "run" (a fraction of the run), and above 1 with unit = "steps" (a rollout step)'
+                f"start = {self.start}, end = {self.end}: must satisfy 0 <= start <= end. With unit = "
+                '"run" end is at most 1, a fraction of the run; with unit = "steps" it is a rollout step above 1'
             )
 
     def factor(self, progress: Progress | float) -> float:

@@ -82,7 +82,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise DiverError(no_file(path)) from None
-    except (OSError, ValueError, RecursionError) as e:  # ValueError: e.g. a number of over 4,300 digits
+    except OSError as e:
+        raise DiverError(f"{path}: cannot be read ({e})") from None
+    except (ValueError, RecursionError) as e:  # ValueError: other bytes than UTF-8, or a number of over 4,300 digits
         raise DiverError(f"{path}: is not TOML: {e}") from None
     checked(path, lambda: make_sections(table))
     return merge({"run": {"folder": f"runs/{path.stem}"}}, table)

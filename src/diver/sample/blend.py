@@ -27,7 +27,7 @@ SLICE = 1 << 22  # numbers of a tensor in memory at a time: 16 MB in float32, of
 RECORD = "blend.json"
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 COPIED = (".json", ".model", ".jinja", ".txt")  # configuration, tokenizer and chat template
-NOT_COPIED = {"method.json", "checksums.json", "trainer_state.json"}  # of a checkpoint, not part of the model
+NOT_COPIED = {"method.json", "checksums.json", "trainer_state.json"}  # files of a checkpoint, not of the model
 FACTOR_A, FACTOR_B = {"lora_A", "lora_embedding_A"}, {"lora_B", "lora_embedding_B"}  # in names of LoRA's matrices
 PLAIN_STARTS = (True, False, "gaussian", "eva")  # values of init_lora_weights that do not change the base model
 
