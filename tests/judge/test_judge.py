@@ -315,7 +315,7 @@ def test_wrong_input(files, tmp_path):
         run(Judge(models=(files[0], f"other={other}"), out=tmp_path / "out"), print)
     with pytest.raises(DiverError, match=r"gone.jsonl: no such file or folder"):
         run(Judge(models=(files[0], f"other={tmp_path}/gone.jsonl"), out=tmp_path / "out"), print)
-    with pytest.raises(DiverError, match=r"--out .*other.jsonl: is a file"):
+    with pytest.raises(DiverError, match=r"other.jsonl: no folder can be made here"):
         run(Judge(models=files, out=other), print)
     assert not (tmp_path / "out").exists()
     (run_folder := tmp_path / "run").mkdir()
