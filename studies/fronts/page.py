@@ -28,7 +28,7 @@ RECENT = """\
 Every policy at its best weights between untrained (alpha 0) and trained (alpha 1), and at its best temperature, beside
 clip-higher of the [fronts](fronts.md) with the same seeds and problems. `studies/fronts/recent_methods.toml` is the
 protocol, which was committed before the first run. `python -m fronts --study recent_methods` makes the runs that have
-no record, and writes this page.
+no record, and writes this page. CPU times are not compared with clip-higher, whose runs are of other machines.
 """
 LEFT = (
     "at best weights and temperature, a setting is significantly above both clip-higher and the untrained policy at "

@@ -47,8 +47,14 @@ def plan(testbed: str, out: Path = Path("docs/results"), work: Path = Path("runs
 
 
 def known(plan: Plan, out: Path) -> dict[str, Record]:
-    """The records of a plan by name, and those of the fronts, with which `recent_methods` is compared."""
-    return {**records.read(out / RECORDS["study"]), **records.read(plan.records)}
+    """The records of a plan by name, and those of the fronts, with which `recent_methods` is compared.
+
+    The latter without their CPU time, since other machines made them.
+    """
+    own, fronts = records.read(plan.records), out / RECORDS["study"]
+    if plan.records == fronts:
+        return own
+    return {**{name: record | {"cpu_seconds": None} for name, record in records.read(fronts).items()}, **own}
 
 
 def settings(study: Mapping[str, Any], testbed: str) -> list[Setting]:
