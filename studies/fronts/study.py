@@ -51,10 +51,10 @@ def known(plan: Plan, out: Path) -> dict[str, Record]:
 
     The latter without their CPU time, since other machines made them.
     """
-    own, fronts = records.read(plan.records), out / RECORDS["study"]
+    by_name, fronts = dict[str, Record](records.read(plan.records)), out / RECORDS["study"]
     if plan.records == fronts:
-        return own
-    return {**{name: record | {"cpu_seconds": None} for name, record in records.read(fronts).items()}, **own}
+        return by_name
+    return {name: {**record, "cpu_seconds": None} for name, record in records.read(fronts).items()} | by_name
 
 
 def settings(study: Mapping[str, Any], testbed: str) -> list[Setting]:
