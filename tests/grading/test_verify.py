@@ -12,7 +12,7 @@ import pytest
 from diver.core.types import DiverError, Grade, Group, Problem, Rollout
 from diver.grading import grade, verify
 from diver.grading.equivalence import equivalent
-from diver.grading.grading import WARM
+from diver.grading.grading import ADDED, GRADERS, WARM
 from diver.grading.mathematics import gold_texts
 from diver.grading.settings import Bounds, Verification
 from diver.grading.workers import Pool
@@ -195,6 +195,11 @@ def test_a_known_answer_that_is_no_choice_is_no_problem_of_choice(pool):
         DiverError, match="problem 'p': the answer 'forty-two' is neither the label nor .*, which verifier choice"
     ):
         grade([("B", problem("forty-two", "choice"))], pool=pool)
+
+
+def test_a_grader_of_the_package_cannot_be_replaced(monkeypatch):
+    monkeypatch.setitem(ADDED, "math", "diver.grading.choice:Choice")
+    assert GRADERS["math"] == "diver.grading.mathematics:Mathematics"
 
 
 def test_an_unknown_verifier_lists_the_choices():

@@ -50,16 +50,14 @@ class Case(NamedTuple):
     opened: bool
 
 
-GRADERS: Mapping[str, str] = ChainMap(
-    ADDED,
-    {
-        "math": "diver.grading.mathematics:Mathematics",
-        "gsm8k": "diver.grading.mathematics:GSM8K",
-        "choice": "diver.grading.choice:Choice",
-        "math-verify": "diver.grading.mathematics:MathVerify",
-    },
-)
-"""Name -> "module:class" of the graders of this package, and of those that others have added."""
+OWN = {
+    "math": "diver.grading.mathematics:Mathematics",
+    "gsm8k": "diver.grading.mathematics:GSM8K",
+    "choice": "diver.grading.choice:Choice",
+    "math-verify": "diver.grading.mathematics:MathVerify",
+}
+GRADERS: Mapping[str, str] = ChainMap(OWN, ADDED)
+"""Name -> "module:class" of the graders of this package, which nobody can replace, and of those that others add."""
 
 
 @cache
@@ -79,7 +77,7 @@ def get_grader(name: str, where: str = "grader") -> Grader:
     if name in GRADERS:
         return _named(name)
     if ":" not in name:
-        choose(name, [*GRADERS, "package.module:function"], where)
+        choose(name, [*OWN, *ADDED, "package.module:function"], where)
     target = None if name.startswith("__main__:") else import_object(name, where)
     if isinstance(target, type) and issubclass(target, Environment):
         return EnvironmentGrader(name, target)

@@ -22,7 +22,7 @@ from diver.rollouts.measure import paths_of
 from diver.rollouts.reader import THRESHOLD
 
 BYTES = 40_000_000  # bytes read before the first page, in a few seconds
-DUMP_GROUPS = 100  # groups shown by default; on the page of a run `GROUPS`
+DUMP_GROUPS = 100  # default number of groups on the page of a dump; `GROUPS` is that of a run
 
 
 @settings

@@ -240,8 +240,9 @@ def diversity_values(group: Group, threshold: float) -> dict[str, float]:
     }
     if scored := int((~np.isnan(outcomes)).sum()):
         solutions = (
-            action_key(r) if r.turns and r.actions else same_formulas(r.until_answer, formulas(r.until_answer))
-            for r in correct
+            action_key(r) if r.turns and r.actions else same_formulas(text, formula_set)
+            for r, text, formula_set, is_right in zip(group.rollouts, texts, formula_sets, right, strict=True)
+            if is_right
         )
         counts = [*Counter(solutions).values()]
         values |= {f"distinct@{k}": distinct_at_k(scored, counts, k) for k in powers(len(texts))}
