@@ -33,7 +33,7 @@ from diver.pages import browse, serve
 from diver.pages.curves import PANELS, curves_data
 from diver.pages.page import span_text, text
 from diver.pages.run_page import labels, render, write_report
-from diver.pages.run_record import RunRecord, before_and_after, conclusion, run_alerts, run_folders, summary_table
+from diver.pages.run_record import RunRecord, conclusion, run_alerts, run_folders, summary_table
 
 VOID = {"meta", "br"}
 
@@ -248,7 +248,7 @@ def test_estimates_of_no_problem_are_left_out(tmp_path):
     (folder / "eval").mkdir()
     rows = [{"id": "a", "n": 1, "c": 1, "distinct": 1}, {"id": "b", "n": 0, "c": 0, "distinct": 0}]
     (folder / "eval" / "step_0000.json").write_text(to_json(evaluation(rows, 4, (1, 2))))
-    assert [row.cells() for row in before_and_after(RunRecord.read(folder))] == [["Pass@1", "100.0", "–", "–  "]]
+    assert [row.cells() for row in RunRecord.read(folder).before_and_after] == [["Pass@1", "100.0", "–", "–  "]]
     (panel,) = packed(render([RunRecord.read(folder)]))["curves"]["panels"]
     assert (panel["id"], panel["lines"][0]["values"], panel["lines"][0]["low"]) == ("eval/pass@1", [1.0], [None])
 
@@ -304,7 +304,7 @@ def test_the_interval_of_the_change_pairs_problems_by_id(tmp_path):
     Distinct: "a" 1 to 1, "b" 0 to 2.
     """
     folder = _evaluated(tmp_path / "run", twelve(a=(1, 1), b=(0, 0)), twelve(b=(1, 2), a=(2, 1)))
-    rows = before_and_after(RunRecord.read(folder))
+    rows = RunRecord.read(folder).before_and_after
     assert [row.label for row in rows] == ["Pass@1", "Pass@2", "Distinct@4"]
     half = 2.0687 / 12 / 23**0.5
     np.testing.assert_allclose([row.change.mean for row in rows], [1 / 4, 5 / 12, 1.0])
@@ -377,14 +377,14 @@ def test_a_run_that_is_still_training(tmp_path):
     assert write_report(folder).is_file()
     lines = summary_table(folder).split("\n")
     assert "9 of 40 steps" in lines[0] and lines[3] == "2 held-out problems, 4 then 2 samples each at temperature 1"
-    known = {row.label: not math.isnan(row.change.mean) for row in before_and_after(RunRecord.read(folder))}
+    known = {row.label: not math.isnan(row.change.mean) for row in RunRecord.read(folder).before_and_after}
     assert known == {"Pass@1": True, "Pass@2": True, "Distinct@2": False, "Distinct@4": False}
 
 
 def test_the_table_of_a_whole_run_fits_on_one_screen(run):
     lines = summary_table(run).split("\n")
     assert len(lines) <= 24 and max(len(line) for line in lines[:-2]) <= 80
-    assert [row.label for row in before_and_after(RunRecord.read(run))] == [
+    assert [row.label for row in RunRecord.read(run).before_and_after] == [
         "Pass@1",
         "Pass@4",
         "Pass@16",
@@ -407,7 +407,7 @@ def test_what_can_be_told_apart_is_said_beside_what_cannot(tmp_path):
     before = {str(i): (4 * (i % 2), 1) for i in range(20)}
     after = {str(i): (2, 1) for i in range(20)}
     folder = _evaluated(tmp_path / "run", before, after)
-    pass_1, pass_2, _ = before_and_after(RunRecord.read(folder))
+    pass_1, pass_2, _ = RunRecord.read(folder).before_and_after
     assert (pass_1.significant, pass_2.significant) == (False, True)
     assert conclusion(RunRecord.read(folder)) == (
         "After 9 steps, Pass@1 did not change significantly, Pass@2 rose by 33.3 points"

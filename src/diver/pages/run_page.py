@@ -22,7 +22,6 @@ from diver.pages.groups import GROUPS, Shown, browser_data
 from diver.pages.over_seeds import by_variant, check_evaluated, compare_runs, settings_of
 from diver.pages.run_record import (
     RunRecord,
-    before_and_after,
     conclusions,
     conditions,
     model_and_method,
@@ -98,7 +97,7 @@ def labels(runs: Sequence[RunRecord]) -> list[str]:
 
 def of_one(run: RunRecord, title: str) -> tuple[str, str]:
     """The head of the page of one run, its verdict first, and Pass@k over k."""
-    rows = [row for row in before_and_after(run) if row.is_pass]
+    rows = [row for row in run.before_and_after if row.is_pass]
     head = page.header(title, headline(conclusions(run)), f"{changes(rows)}{page.facts(_facts(run))}")
     lines = {BEFORE: [row.base for row in rows], "after training": [row.trained for row in rows]}
     figures = pass_figure([int(row.label.removeprefix("Pass@")) for row in rows], lines)
@@ -190,7 +189,7 @@ def _facts(run: RunRecord) -> dict[str, object]:
 
 def comparison(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     """Before and after training, the rows of one quantity together."""
-    pairs = [(i, row) for i, run in enumerate(runs) for row in before_and_after(run)]
+    pairs = [(i, row) for i, run in enumerate(runs) for row in run.before_and_after]
     if not pairs:
         return ""
     quantities = [row.label.partition(" (")[0] for _, row in pairs]

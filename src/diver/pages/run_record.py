@@ -6,6 +6,7 @@ import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,13 +123,13 @@ class RunRecord:
     def groups(self, step: int) -> list[Group]:
         return groups_from_rows(read_jsonl(self.rollout_files[step]))
 
+    @cached_property
+    def before_and_after(self) -> list[Comparison]:
+        """The policy before and after training, on the held-out problems."""
+        return comparisons(self.base, self.trained)
+
 
 # ---- the result of a run
-
-
-def before_and_after(run: RunRecord) -> list[Comparison]:
-    """The policy before and after training, on the held-out problems."""
-    return comparisons(run.base, run.trained)
 
 
 def run_alerts(run: RunRecord) -> list[Alert]:
@@ -155,7 +156,7 @@ def _repeats(run: RunRecord) -> Alert | None:
 
 def _narrower(run: RunRecord) -> Alert | None:
     """Pass@1 rose and Pass@k of the largest k fell, both beyond their paired intervals."""
-    rows = [row for row in before_and_after(run) if row.is_pass]
+    rows = [row for row in run.before_and_after if row.is_pass]
     if len(rows) < 2 or not (rows[0].change.low > 0 and rows[-1].change.high < 0):
         return None
     first, last = rows[0], rows[-1]
@@ -184,7 +185,7 @@ def conclusions(run: RunRecord) -> list[Part]:
     if len(norms) and not norms.any():
         why = (why := obstacle(run, 0.0)) and f": {why}"
         return [("", f"None of the {counted(len(norms), 'step')} had a gradient, so nothing was learned{why}")]
-    parts = verdict(before_and_after(run))
+    parts = verdict(run.before_and_after)
     if not parts:
         return [("", f"A run of {progress(run)}, not evaluated after training yet")]
     return [("", f"After {counted(max(run.evaluations), 'step')}"), *parts]
@@ -251,7 +252,7 @@ def summary_table(run_folder: Path) -> str:
     lines = [f"{model} trained with {method}{engine}: {progress(run)}{took}", conclusion(run)]
     why = obstacle(run)
     lines += [f"I{why[1:]}.", ""] if why and why not in lines[-1] else [""]
-    rows = before_and_after(run)
+    rows = run.before_and_after
     if settings := conditions(run):
         lines += [settings]
     if rows:
