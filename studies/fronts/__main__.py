@@ -11,23 +11,25 @@ from diver.recipe.flags import parse
 from diver.sweep.plan import Plan
 from diver.sweep.run import sweep
 from fronts.controls import make_controls
-from fronts.page import write_page, write_recent
-from fronts.study import TESTBEDS, load, plan
+from fronts.page import write_language_model, write_page, write_recent
+from fronts.study import load, plan, testbeds
+
+WRITE = {"study": write_page, "recent_methods": write_recent, "language_model": write_language_model}
 
 
 @dataclasses.dataclass
 class Arguments:
-    """Fronts of methods on Countdown and in mazes: which beats clip-higher and the untrained policy at which k?
+    """Fronts of methods: which beats clip-higher and the untrained policy at which k?
 
     A run with a record in OUT/records is not made again; the same command resumes a stopped study.
     """
 
-    study: Literal["study", "recent_methods"] = "study"
+    study: Literal["study", "recent_methods", "language_model"] = "study"
     """The protocol, a TOML file beside this module."""
     jobs: int = 1
     """Runs in parallel, one thread each."""
-    testbeds: tuple[str, ...] = tuple(TESTBEDS)
-    """Only these testbeds."""
+    testbeds: tuple[str, ...] = ()
+    """Only these testbeds of the protocol."""
     only: tuple[str, ...] = ()
     """Only these settings."""
     out: Path = Path("docs/results")
@@ -39,7 +41,8 @@ class Arguments:
 def main() -> None:
     arguments = parse(Arguments, "python -m fronts", sys.argv[1:])
     fronts = arguments.study == "study"
-    plans = {bed: plan(bed, arguments.out, arguments.work, arguments.study) for bed in arguments.testbeds}
+    chosen = arguments.testbeds or testbeds(arguments.study)
+    plans = {bed: plan(bed, arguments.out, arguments.work, arguments.study) for bed in chosen}
     try:
         for stage in (choosing, lambda plan: plan):  # more seeds come last: they only judge
             for testbed, testbed_plan in plans.items():
@@ -50,7 +53,7 @@ def main() -> None:
                         if fronts:
                             make_controls(stage(testbed_plan), arguments.jobs)
     finally:
-        print((write_page if fronts else write_recent)(arguments.out))
+        print(WRITE[arguments.study](arguments.out))
 
 
 def choosing(plan: Plan) -> Plan:

@@ -1,4 +1,4 @@
-"""docs/results/fronts.md and docs/results/recent-methods.md, from the records that exist."""
+"""docs/results/fronts.md, recent-methods.md and language-model.md, from the records that exist."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from diver.sweep.page import DASH, FRONTS, Section, advised, sections
 from diver.sweep.plan import UNTRAINED, Plan
 from fronts.controls import section as controls
 from fronts.picture import draw
-from fronts.study import TESTBEDS, known, plan
+from fronts.study import known, plan, testbeds
 
 PICTURE = """\
 ![Pass@64 against Pass@1 on Countdown and in mazes, a line for each setting](fronts.png)
@@ -29,6 +29,14 @@ Every policy at its best weights between untrained (alpha 0) and trained (alpha 
 clip-higher of the [fronts](fronts.md) with the same seeds and problems. `studies/fronts/recent_methods.toml` is the
 protocol, which was committed before the first run. `python -m fronts --study recent_methods` makes the runs that have
 no record, and writes this page. CPU times are not compared with clip-higher, whose runs are of other machines.
+"""
+LANGUAGE_MODEL = """\
+![Pass@32 against Pass@1, a line for each setting](language-model.png)
+
+SmolLM2-135M-Instruct after a supervised warm-up, trained on the problems of GSM8K that it solves sometimes, for equal
+time. Every policy at its best weights between untrained (alpha 0) and trained (alpha 1), and at its best temperature.
+`studies/fronts/language_model.toml` is the protocol, which was committed before the first run.
+`python -m fronts --study language_model` makes the runs that have no record, and writes this page.
 """
 LEFT = (
     "at best weights and temperature, a setting is significantly above both clip-higher and the untrained policy at "
@@ -55,7 +63,7 @@ def write_page(out: Path) -> Path:
     """Write fronts.md and its picture in `out`; returns the path of the page."""
     panels: dict[str, dict[str, Policy]] = {}
     answer, parts, texts = list[str](), list[str](), set[str]()
-    for testbed, title in TESTBEDS.items():
+    for testbed, title in testbeds().items():
         testbed_plan = plan(testbed, out)
         by_label = policies(testbed_plan, known(testbed_plan, out))
         panels[title] = {label: policy for label, policy in by_label.items() if policy.best(1)}  # has all its seeds
@@ -70,7 +78,7 @@ def write_page(out: Path) -> Path:
 def write_recent(out: Path) -> Path:
     """Write recent-methods.md in `out`; returns its path."""
     answer, parts, texts = list[str](), list[str](), set[str]()
-    for testbed, title in TESTBEDS.items():
+    for testbed, title in testbeds("recent_methods").items():
         testbed_plan = plan(testbed, out, name="recent_methods")
         records = known(testbed_plan, out)
         by_label = policies(testbed_plan, records)
@@ -91,6 +99,21 @@ def write_recent(out: Path) -> Path:
     head = ["# The methods of autumn 2026\n", "\n".join(answer) + "\n", RECENT]
     write_text(out / "recent-methods.md", "\n".join(filter(None, [*head, *parts])))
     return out / "recent-methods.md"
+
+
+def write_language_model(out: Path) -> Path:
+    """Write language-model.md and its picture in `out`; returns the path of the page."""
+    answer, parts, texts, panels = list[str](), list[str](), set[str](), dict[str, dict[str, Policy]]()
+    for testbed, title in testbeds("language_model").items():
+        testbed_plan = plan(testbed, out, name="language_model")
+        by_label = policies(testbed_plan, known(testbed_plan, out))
+        panels[title] = {label: policy for label, policy in by_label.items() if policy.best(1)}
+        answer += _answer(testbed_plan, by_label, title)
+        parts += _sections(testbed_plan, by_label, title, texts)
+    draw(out / "language-model.png", panels, (1, 32))
+    head = ["# A language model: what to turn on for each k\n", "\n".join(answer) + "\n", LANGUAGE_MODEL]
+    write_text(out / "language-model.md", "\n".join(filter(None, [*head, *parts])))
+    return out / "language-model.md"
 
 
 def _sections(plan: Plan, found: Mapping[str, Policy], title: str, texts: set[str]) -> Iterator[str]:

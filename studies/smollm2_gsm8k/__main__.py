@@ -68,6 +68,8 @@ class Arguments:
     """cpu, cuda and so on."""
     config: Path | None = None
     """Another study.toml: the sizes of the study and the recipe of its runs."""
+    prepare: bool = False
+    """Only warm up and write the problems, for `python -m fronts --study language_model`."""
 
 
 class Run(NamedTuple):
@@ -97,6 +99,7 @@ class Study:
         self.recipe = make_recipe(self.regime)
         self.work, self.out, self.device = arguments.work, arguments.out, arguments.device
         self.base, self.warm_up = self.model(arguments.model), self.work / "warm_up.safetensors"
+        self.prepare = arguments.prepare
         self.provenance = {key: value for key, value in provenance().items() if key != "started"}
         sizes = self.config["split"]
         source = Source(path=arguments.data, config="main" if arguments.data == Arguments.data else None)
@@ -127,6 +130,11 @@ class Study:
         model = warmed_up(self.base, self.warm_up, self.work / "warmed-up")
         with self.timed("select"):
             data = self.select(model)
+        if self.prepare:
+            unseen = self.parts["held_out"][len(self.held_out) :]
+            rows = ({"id": s.id, "problem": s.problem, "answer": s.answer} for s in unseen)
+            write_jsonl(self.work / "unseen.jsonl", rows)
+            return
         self.write_record(BEFORE, model, self.preparation)
         write_page(self.config, self.out)
         for run in (Run(method, seed) for seed in range(self.config["study"]["seeds"]) for method in METHODS):

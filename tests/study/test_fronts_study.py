@@ -19,7 +19,11 @@ from verified_replay.problems import held_out_stream, trained
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
-PAGES = {"study": (page.write_page, "fronts.md"), "recent_methods": (page.write_recent, "recent-methods.md")}
+PAGES = {
+    "study": (page.write_page, "fronts.md"),
+    "recent_methods": (page.write_recent, "recent-methods.md"),
+    "language_model": (page.write_language_model, "language-model.md"),
+}
 
 
 def finished_records(name):
@@ -51,7 +55,8 @@ def test_the_page_is_what_the_records_give(name, tmp_path):
     write, file = PAGES[name]
     written = write(tmp_path).read_text(encoding="utf-8")
     assert written == (RESULTS / file).read_text(encoding="utf-8")
-    assert written.splitlines()[2].startswith("- Countdown: at best weights and temperature, ")
+    first = next(iter(study.testbeds(name).values()))
+    assert written.splitlines()[2].startswith(f"- {first}: at best weights and temperature, ")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in written.splitlines()]
     for name_of_run, record in records.read(RESULTS / study.RECORDS[name]).items():
         if record["setting"] not in ("untrained", CONTROLS):
@@ -125,12 +130,12 @@ def test_the_settings_of_recent_methods_stand_beside_the_baseline_of_the_fronts(
 def test_the_records_of_a_testbed_are_of_the_same_problems():
     """Those of both protocols, since a method of one is paired with clip-higher of the other."""
     digests = defaultdict(set)
-    for file in study.RECORDS.values():
-        for name, record in records.read(RESULTS / file).items():
+    for protocol in ("study", "recent_methods"):
+        for name, record in records.read(RESULTS / study.RECORDS[protocol]).items():
             for part, digest in record["problems"].items():
                 digests[name.partition("/")[0], part].add(digest)
     assert {key: len(different) for key, different in digests.items()} == {
-        (testbed, part): 1 for testbed in study.TESTBEDS for part in ("selection", "held-out")
+        (testbed, part): 1 for testbed in study.testbeds() for part in ("selection", "held-out")
     }
 
 
@@ -145,6 +150,27 @@ def test_the_page_of_recent_methods_has_the_optimizer_steps_of_each_run(tmp_path
     text = page.write_recent(tmp_path).read_text(encoding="utf-8")
     (line,) = [line for line in text.partition("### Optimizer steps")[2].splitlines() if line.startswith("| bbg")]
     assert [cell.strip() for cell in line.strip("|").split("|")] == ["bbg", page.DASH, "3.50", page.DASH]
+
+
+def test_the_page_of_the_language_model_by_hand(tmp_path):
+    """Every problem has 16 of 32 samples correct without training, 20 with clip-higher and 24 with replay."""
+    of = plan("gsm8k", tmp_path, name="language_model")
+    replay = of.trained(of.setting("max-rl, replay"), 402)
+    assert (replay.method.name, replay.method.replay.alpha, replay.method.frame) == ("max-rl", 0.3, "common")
+    assert of.baseline == "clip-higher" and of.prefix == "gsm8k/" and {s.seeds for s in of.settings} == {of.seeds}
+    common = {"samples": 32, "steps": 80, "metrics": {}, "problems": {}, "commit": "0" * 40}
+    for label, correct in {"untrained": 16, "clip-higher": 20, "max-rl, replay": 24}.items():
+        pairs = of.untrained if label == "untrained" else of.grid
+        sizes = {"selection": of.selection, "held-out": 128}
+        fronts = {part: {f"{a:g} {t:g}": [correct] * size for a, t in pairs} for part, size in sizes.items()}
+        for seed in (None,) if label == "untrained" else of.seeds:
+            name = f"gsm8k/{label}" if seed is None else f"gsm8k/{label}/seed_{seed}"
+            records.add(of.records, {name: {"setting": label, "seed": seed, "fronts": fronts, **common}})
+    text = page.write_language_model(tmp_path).read_text(encoding="utf-8")
+    # (24 - 20) / 32; of equal pairs the lower alpha, then the lower temperature. Of 32 samples all are drawn.
+    assert "k = 1: max-rl, replay, alpha 0.5, temperature 0.3; +12.5 [12.5, 12.5] points from clip-higher." in text
+    assert "k = 32: do not train; the best setting is the untrained policy." in text
+    assert "not finished**: 6 of 9 runs" in text and (tmp_path / "language-model.png").stat().st_size
 
 
 def test_shares_by_hand():

@@ -269,5 +269,9 @@ def test_the_whole_study_by_its_command_killed_and_resumed(study, tmp_path, monk
     (tmp_path / "study.toml").write_text(TINY)
     file.unlink()
     shutil.rmtree(tmp_path / "work")
-    main(study)  # and made anew, without a kill
+    main([*study, "--prepare", "true"])  # and made anew, without a kill
+    unseen = [json.loads(line)["id"] for line in (tmp_path / "work" / "unseen.jsonl").read_text().splitlines()]
+    assert unseen and {*unseen}.isdisjoint(killed["initial_seed0"]["evaluations"]["0.6"]["ids"])
+    assert not [*(tmp_path / "work").glob("*_seed*")]
+    main(study)
     assert read(file).info["loss"] == losses and all(t.equal(read(file).tensors[n]) for n, t in stored.tensors.items())
