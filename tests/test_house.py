@@ -45,12 +45,19 @@ def test_a_run_that_fails_is_an_error(words, told, tmp_path, monkeypatch):
 def test_a_run_without_a_function_of_the_library_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["house.py"])
     monkeypatch.setattr(house, "PATHS", {"nothing": dict})
+    monkeypatch.setattr(house, "size", dict)
     with pytest.raises(SystemExit, match="house.py: nothing passes no function of"):
         house.main()
 
 
-def test_what_is_measured_is_not_zero(monkeypatch, tmp_path, capsys):
+@pytest.fixture(scope="module")
+def size():
+    return house.size()
+
+
+def test_what_is_measured_is_not_zero(size, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(sys, "argv", ["house.py"])
+    monkeypatch.setattr(house, "size", size.copy)
     monkeypatch.setattr(house, "PATHS", {"diver.advantages": house.advantages})
     monkeypatch.setattr(house, "over_budget", lambda *_: [])  # the other paths are not measured here
     house.main()
@@ -85,7 +92,7 @@ def test_a_budget_may_be_passed_by_5_per_cent():
     ]  # fmt: skip
 
 
-def test_every_budget_is_of_a_number_that_is_measured():
+def test_every_budget_is_of_a_number_that_is_measured(size):
     budgets = tomllib.loads((ROOT / "scripts" / "house.toml").read_text(encoding="utf-8"))
     paths = {f"{name}: {of}" for name in house.PATHS for of in ("files", "functions")}
-    assert budgets.keys() <= house.size().keys() | paths
+    assert budgets.keys() <= size.keys() | paths

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from diver_command import fails
 from safetensors.numpy import load_file
 
 from diver.core.turns import turns_from_rows
@@ -172,6 +173,5 @@ def test_what_cannot_be_run_is_refused_before_the_first_step(words, message, tmp
 
 
 def test_a_run_whose_environment_always_fails_stops(tmp_path):
-    failed = diver(tmp_path, "train", recipe(tmp_path, "Down"), "--evaluate.problems", "0")
-    assert failed.returncode
-    assert "environments:Down: failed on all 8 responses" in " ".join(failed.stderr.split())
+    line = fails("train", recipe(tmp_path, "Down"), "--evaluate.problems", "0", cwd=tmp_path)
+    assert "environments:Down: failed on all 8 responses" in line
