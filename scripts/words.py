@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 # The tables of fronts and of conformance grow with their runs.
-BUDGET = {"written by hand": 31_000, "generated": 27_000}
+BUDGET = {"written by hand": 31_000, "generated": 28_000}
 GENERATED = ("recipe-keys.md", "metrics.md", "conformance.md", "versions.md")
 TABLE = re.compile(r"<!-- (?:diver methods|carried .*?) -->.*?<!-- end.*?-->", re.DOTALL)
 """Tables that commands write into pages."""
