@@ -158,10 +158,10 @@ def test_the_page_of_the_language_model_by_hand(tmp_path):
     replay = of.trained(of.setting("max-rl, replay"), 402)
     assert (replay.method.name, replay.method.replay.alpha, replay.method.frame) == ("max-rl", 0.3, "common")
     assert of.baseline == "clip-higher" and of.prefix == "gsm8k/" and {s.seeds for s in of.settings} == {of.seeds}
-    common = {"samples": 32, "steps": 80, "metrics": {}, "problems": {}, "commit": "0" * 40}
+    common = {"samples": 32, "steps": 60, "metrics": {}, "problems": {}, "commit": "0" * 40}
     for label, correct in {"untrained": 16, "clip-higher": 20, "max-rl, replay": 24}.items():
         pairs = of.untrained if label == "untrained" else of.grid
-        sizes = {"selection": of.selection, "held-out": 256}
+        sizes = {"selection": of.selection, "held-out": 128}
         fronts = {part: {f"{a:g} {t:g}": [correct] * size for a, t in pairs} for part, size in sizes.items()}
         for seed in (None,) if label == "untrained" else of.seeds:
             name = f"gsm8k/{label}" if seed is None else f"gsm8k/{label}/seed_{seed}"
