@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -38,10 +39,11 @@ time. Every policy at its best weights between untrained (alpha 0) and trained (
 `studies/fronts/language_model.toml` is the protocol, which was committed before the first run.
 `python -m fronts --study language_model` makes the runs that have no record, and writes this page.
 """
-LEFT = (
-    "at best weights and temperature, a setting is significantly above both clip-higher and the untrained policy at "
-    "{beyond}. None is at {without}."
-)
+ABOVE = "significantly above both clip-higher and the untrained policy"
+TOGETHER = """\
+The same choice and the same rule over all settings of both protocols, decided after the runs. The intervals are
+corrected for all of them.
+"""
 REPLAY, DRIFT = "max-rl, replay", "max-rl, replay of little drift"
 UPDATES = (
     "Mean number a step. Clip-higher makes 4; groups that are left out make it fewer, and smaller mini-batches more.\n"
@@ -92,10 +94,14 @@ def write_recent(out: Path) -> Path:
         if updates:
             header = ["", *(f"seed {seed}" for seed in testbed_plan.seeds)]
             parts.append(f"### Optimizer steps\n\n{UPDATES}\n{markdown(header, updates)}")
-        unlimited = policies(plan(testbed, out), records).get(REPLAY)
-        if unlimited and DRIFT in by_label:
-            rows = [_drift(testbed_plan, {DRIFT: by_label[DRIFT], REPLAY: unlimited})]
+        both = _together(plan(testbed, out), testbed_plan)
+        found = policies(both, records)
+        if {DRIFT, REPLAY} <= found.keys():
+            rows = [_drift(testbed_plan, found)]
             parts.append(f"### The limit of drift\n\n{LIMIT}\n{markdown(['', *_titles(testbed_plan)], rows)}")
+        if verdict(both, found, 1):
+            table = sections(both, found)[0].rows
+            parts.append(f"### Together with the settings of the fronts\n\n{TOGETHER}\n{markdown(table[0], table[1:])}")
     head = ["# The methods of autumn 2026\n", "\n".join(answer) + "\n", RECENT]
     write_text(out / "recent-methods.md", "\n".join(filter(None, [*head, *parts])))
     return out / "recent-methods.md"
@@ -127,6 +133,12 @@ def _sections(plan: Plan, found: Mapping[str, Policy], title: str, texts: set[st
             texts.add(section.text)
 
 
+def _together(fronts: Plan, recent: Plan) -> Plan:
+    """The settings of both protocols on a testbed, whose baseline and problems are the same."""
+    new = (setting for setting in recent.settings if setting.label != recent.baseline)
+    return dataclasses.replace(fronts, settings=(*fronts.settings, *new))
+
+
 def _titles(plan: Plan) -> list[str]:
     return [f"Pass@{k}" for k in plan.ks]
 
@@ -151,9 +163,11 @@ def _answer(plan: Plan, found: Mapping[str, Policy], title: str) -> Iterator[str
     supports it; nothing before the baseline is finished."""
     verdicts = [best for k in plan.ks if (best := verdict(plan, found, k))]
     if verdicts:
-        ks = {beyond: [f"k = {v.k}" for v in verdicts if (v.advice == v.label) == beyond] for beyond in (False, True)}
-        without, beyond = (", ".join(named) or "no k" for named in ks.values())
-        yield f"- {title}: {LEFT.format(without=without, beyond=beyond)}"
+        beyond = [f"k = {v.k}" for v in verdicts if v.advice == v.label]
+        without = [f"k = {v.k}" for v in verdicts if v.advice != v.label]
+        first = f"a setting is {ABOVE} at {', '.join(beyond)}." if beyond else f"no setting is {ABOVE}."
+        rest = f" None is at {', '.join(without)}." if beyond and without else ""
+        yield f"- {title}: at best weights and temperature, {first}{rest}"
     for best in verdicts:
         head, untrained = f"- {title}, k = {best.k}: {advised(plan, best)}", "the untrained policy"
         if best.advice == best.label:
