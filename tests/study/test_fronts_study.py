@@ -98,7 +98,7 @@ def test_the_readme_says_for_each_k_what_the_page_says(readme):
             name, _, at = label.partition(" at ")
             assert setting == ", ".join([f"`{name.split(', ')[0]}`", *name.split(", ")[1:]]) and pair == at
             over = baseline_over_untrained if name == "clip-higher" else over_untrained
-            assert (over_baseline in gain if gain.endswith("clip-higher") else over in gain), (testbed, k)
+            assert over_baseline in gain if gain.endswith("clip-higher") else over in gain, (testbed, k)
             assert time == (f"{float(times[testbed, name]):.1f}" if (testbed, name) in times else page.DASH)
 
 
